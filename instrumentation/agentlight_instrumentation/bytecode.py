@@ -1,0 +1,110 @@
+"""Wrap a named function by replacing its code object, before the code that defines it runs.
+
+The module's code holds the code of every function in it as a constant. Swapping that constant covers all names
+that the function will ever be bound to, early or late, every closure and every decorated form, in `__main__` too.
+The new code has the old one's signature, flags and free variables; it calls the old code and hands what that
+returned to a handler.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+_HANDLER = "agentlight handler"
+_VARIANTS = {  # how each kind of function gets to its result; generators yield values, and have none to score
+    "plain": "def {name}({parameters}):\n  result = inner({arguments})\n",
+    "coroutine": "async def {name}({parameters}):\n  result = await inner({arguments})\n",
+}
+
+
+class NotFound(LookupError):
+    """The module's code defines no function of that name; the message lists what it does define."""
+
+
+def observe(module: CodeType, qualname: str, handler: Callable[[Any], None]) -> CodeType:
+    """The module's code with the function's results handed to `handler`, which must not raise.
+
+    Raises NotFound when no such function is defined, TypeError when it is a generator.
+    """
+    functions = dict(_functions(module, ""))
+    if qualname not in functions:
+        raise NotFound(f"no function {qualname!r}; it defines: {', '.join(functions) or 'no function'}")
+    target = functions[qualname]
+    return _replaced(module, target, trampoline(target, handler))
+
+
+def _functions(code: CodeType, prefix: str) -> Iterator[tuple[str, CodeType]]:
+    # co_qualname is 3.11; the names of the enclosing code objects give the same.
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            name = prefix + constant.co_name
+            is_function = bool(constant.co_flags & inspect.CO_NEWLOCALS)
+            if is_function and not constant.co_name.startswith("<"):
+                yield name, constant
+            yield from _functions(constant, f"{name}.<locals>." if is_function else f"{name}.")
+
+
+def _replaced(code: CodeType, old: CodeType, new: CodeType) -> CodeType:
+    return code.replace(
+        co_consts=tuple(
+            new if constant is old else _replaced(constant, old, new) if isinstance(constant, CodeType) else constant
+            for constant in code.co_consts
+        )
+    )
+
+
+def trampoline(code: CodeType, handler: Callable[[Any], None]) -> CodeType:
+    """Code with `code`'s signature that runs it and calls `handler` with its result."""
+    if inspect.CO_GENERATOR & code.co_flags or inspect.CO_ASYNC_GENERATOR & code.co_flags:
+        raise TypeError(f"{code.co_name} is a generator: it has no one return value")
+    variant = _VARIANTS["coroutine" if code.co_flags & inspect.CO_COROUTINE else "plain"]
+    parameters, arguments = _signature(code)
+    # A function compiled inside another that binds the same names gets the same free variables, in the same
+    # order, so the closure that was made for the old code fits the new one and the old one within it.
+    source = variant.format(name="replacement", parameters=parameters, arguments=arguments)
+    inner = "  def inner(): " + ("; ".join(code.co_freevars) or "pass") + "\n"
+    head, body = source.split("\n", 1)
+    lines = [head, inner.rstrip("\n"), *body.rstrip("\n").split("\n"), f"  observer = {_HANDLER!r}", "  observer(result)", "  return result"]
+    outer = ["def outer():", *(f"  {name} = None" for name in code.co_freevars), *("  " + line for line in lines)]
+    compiled = compile("\n".join(outer), code.co_filename, "exec")
+    replacement = _constant(_constant(compiled, "outer"), "replacement")
+    consts = tuple(
+        code if isinstance(constant, CodeType) else handler if constant == _HANDLER else constant
+        for constant in replacement.co_consts
+    )
+    changes: dict[str, Any] = {
+        "co_consts": consts, "co_name": code.co_name, "co_firstlineno": code.co_firstlineno,
+        "co_flags": replacement.co_flags | (code.co_flags & inspect.CO_NESTED),
+    }  # fmt: skip
+    if hasattr(code, "co_qualname"):
+        changes["co_qualname"] = code.co_qualname  # type: ignore[attr-defined]  # 3.11
+    return replacement.replace(**changes)
+
+
+def _constant(code: CodeType, name: str) -> CodeType:
+    return next(item for item in code.co_consts if isinstance(item, CodeType) and item.co_name == name)
+
+
+def _signature(code: CodeType) -> tuple[str, str]:
+    """The parameter list of a definition and the argument list of a call that passes everything on."""
+    names = list(code.co_varnames)
+    positional, keyword_only = names[: code.co_argcount], names[code.co_argcount :][: code.co_kwonlyargcount]
+    rest = names[code.co_argcount + code.co_kwonlyargcount :]
+    parameters, arguments = list(positional), list(positional)
+    if code.co_posonlyargcount:
+        parameters.insert(code.co_posonlyargcount, "/")
+    if code.co_flags & inspect.CO_VARARGS:
+        star = rest.pop(0)
+        parameters.append(f"*{star}")
+        arguments.append(f"*{star}")
+    elif keyword_only:
+        parameters.append("*")
+    parameters += keyword_only
+    arguments += [f"{name}={name}" for name in keyword_only]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        parameters.append(f"**{rest[0]}")
+        arguments.append(f"**{rest[0]}")
+    return ", ".join(parameters), ", ".join(arguments)

@@ -1,0 +1,15 @@
+"""How to read a request and a reply, one pure file a wire format; `DIALECTS` maps the end of a URL path to its file."""
+
+from __future__ import annotations
+
+DIALECTS = {
+    "/chat/completions": "openai_chat",
+}
+
+
+def find(path: str) -> tuple[str, str] | None:
+    """The dialect's module name and the path's ending, for the path of a POST request; None is no LLM call."""
+    for suffix, name in DIALECTS.items():
+        if path.endswith(suffix):
+            return name, suffix
+    return None

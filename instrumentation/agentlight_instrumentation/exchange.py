@@ -1,0 +1,223 @@
+"""One HTTP exchange with a language model, from the request to the one span that records it; no HTTP library here."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from agentlight_instrumentation import context, dialects, servers
+from agentlight_instrumentation.eventstream import Events, data_of, with_data
+from agentlight_instrumentation.guard import Guarded
+from agentlight_instrumentation.routing import Edit, route
+from agentlight_instrumentation.sink import store
+from agentlight_instrumentation.verdict import why_not_trainable
+from agentlight_store.span import Span
+
+
+def recognise(method: str, url: str, body: bytes | None) -> Exchange | None:
+    """The exchange for a request that is an LLM call, else None. Cheap for all other requests."""
+    if method != "POST" or not body:
+        return None
+    found = dialects.find(urlsplit(url).path)
+    if found is None:
+        return None
+    dialect = importlib.import_module(f"agentlight_instrumentation.dialects.{found[0]}")
+    try:
+        parsed = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None  # not JSON: whatever it is, it is no call of this dialect
+    if not isinstance(parsed, dict) or not dialect.is_call(parsed):
+        return None
+    return Exchange(found[0], dialect, url, found[1], body, parsed)
+
+
+class Exchange:
+    """Watches the bytes of one exchange. `feed` them as they pass, then `finish` once; finishing again is nothing."""
+
+    def __init__(self, name: str, dialect: Any, url: str, suffix: str, body: bytes, parsed: dict[str, Any]) -> None:
+        self.name, self.dialect = name, dialect
+        self.url, self.suffix, self.body, self.parsed = url, suffix, body, parsed
+        self.rollout_id = context.current_rollout()
+        self.role = context.role.get()
+        self.started_at = time.time()
+        self.edit = Edit(url=url)
+        self.http_status: int | None = None
+        self._reader: Any = None
+        self._events: Events | None = None
+        self._body: list[bytes] = []
+        self._encoding = ""
+        self._finished = False
+        self._broken: str | None = None
+
+    # -- the request ---------------------------------------------------------------------------------------
+
+    def plan(self, *, add_fields: bool = True) -> Edit:
+        """What is to be changed of the request: where it goes, and which fields are added."""
+        edit = route(self.url, self.suffix, self.body, self.parsed)
+        info = servers.find(edit.url)
+        if add_fields and info is not None and info["vllm"]:
+            edit = edit.adding(self.dialect.additions(self.parsed))
+        self.edit = edit
+        return edit
+
+    @property
+    def asks_server(self) -> str | None:
+        """The URL that tells what the server is; None when that is known already."""
+        edit = route(self.url, self.suffix, self.body, self.parsed)
+        if not servers.worth_asking(edit.url, edit.model or str(self.parsed.get("model") or "")):
+            return None
+        return edit.url[: urlsplit(edit.url)._replace(query="").geturl().rindex(self.suffix)] + "/models"
+
+    def names_an_added_field(self, error_body: bytes) -> bool:
+        return any(name.encode() in error_body for name in self.edit.added)
+
+    # -- the reply -----------------------------------------------------------------------------------------
+
+    def begin(self, http_status: int, content_type: str, content_encoding: str) -> None:
+        """The reply's head has arrived."""
+        self.http_status = http_status
+        self._encoding = content_encoding.strip().lower()
+        self._reader = self.dialect.Reader(frozenset(self.edit.added))
+        if content_type.startswith("text/event-stream"):
+            self._events = Events()
+
+    @property
+    def is_stream(self) -> bool:
+        return self._events is not None
+
+    @property
+    def is_redirect(self) -> bool:
+        return self.http_status is not None and 300 <= self.http_status < 400
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The next bytes of the reply; returns what the agent gets to see of what has passed so far."""
+        if self._finished or self._broken:
+            return chunk
+        if not (self._events is not None and self.edit.added):
+            self._body.append(chunk)
+            if self._events is not None and b"[DONE]" in chunk:
+                self.finish()  # SDKs leave here: commit before the agent goes on
+            return chunk
+        held = self._events.rest + chunk
+        with Guarded("read a streamed reply") as guard:
+            return self._pass_events(chunk)
+        if guard.failed:
+            self._broken = "the streamed reply could not be read"
+            self._events.rest = b""
+        return held
+
+    def _pass_events(self, chunk: bytes) -> bytes:
+        assert self._events is not None
+        shown, done = [], False
+        for event in self._events.feed(chunk):
+            data = data_of(event)
+            if data == b"[DONE]":
+                done = True
+            elif data is not None:
+                seen = self._reader.add(data)
+                if seen is None:
+                    continue
+                event = with_data(event, data, seen)
+            shown.append(event)
+        if done:
+            self.finish()
+        return b"".join(shown)
+
+    def whole(self, body: bytes) -> bytes:
+        """A reply that arrived in one piece; returns it as the agent gets to see it, and records the call."""
+        shown: bytes | None = None
+        with Guarded("read a reply"):
+            try:
+                shown = self._reader.add(body)
+            except (msgspec.DecodeError, ValueError) as error:
+                self._broken = f"the reply could not be read: {error}"
+        self.finish()
+        return body if shown is None else shown
+
+    def held_back(self) -> bytes:
+        """At the end of a stream: bytes after the last whole event, which the agent has not got yet."""
+        if self._events is None or not self.edit.added:
+            return b""
+        rest, self._events.rest = self._events.rest, b""
+        return rest
+
+    def finish(self, error: BaseException | None = None, *, left_early: bool = False) -> None:
+        """Record the call, with what has arrived; the first call of this method counts."""
+        if self._finished:
+            return
+        self._finished = True
+        if self.is_redirect:
+            return  # the request that follows it is the call
+        with Guarded("record a call"):
+            store().append(self.rollout_id, self._span(error, left_early))
+
+    # -- the span ------------------------------------------------------------------------------------------
+
+    def _span(self, error: BaseException | None, left_early: bool) -> Span:
+        reader = self._read_body() or self.dialect.Reader()
+        asked = self.dialect.read_request(self.parsed)
+        model = self.edit.model or asked["model"]
+        info = servers.find(self.edit.url)
+        served = ((info or {}).get("models") or {}).get(model) or {}
+        span = Span(
+            role=self.role,
+            pid=os.getpid(),
+            dialect=self.name,
+            server=urlsplit(servers.origin(self.edit.url)).netloc,
+            model=model,
+            model_root=served.get("root"),
+            policy_version=model if served.get("adapter") else None,
+            adapter_root=served.get("adapter"),
+            messages=asked["messages"],
+            tools=asked["tools"],
+            prompt_ids=reader.prompt_ids,
+            choices=reader.choices(),
+            sampling=servers.effective_sampling(asked["sampling"], info, model),
+            usage=reader.usage,
+            http_status=self.http_status,
+            started_at=self.started_at,
+            ended_at=time.time(),
+        )
+        span.status, span.error = self._status(reader, span, error, left_early)
+        span.reason = self._broken or why_not_trainable(span, info)
+        span.trainable = span.reason is None
+        return span
+
+    def _status(
+        self, reader: Any, span: Span, error: BaseException | None, left_early: bool
+    ) -> tuple[str, str | None]:
+        if error is not None and (self.http_status is None or self.http_status >= 400):
+            return "error", type(error).__name__  # its text may hold a URL with a key in it
+        if self.http_status is not None and self.http_status >= 400:
+            return "error", reader.error or f"HTTP {self.http_status}"
+        if reader.error is not None:
+            return "error", reader.error
+        unfinished = self.is_stream and any(choice.finish_reason is None for choice in span.choices)
+        if error is not None or unfinished or (left_early and not span.choices):
+            return "partial", None if error is None else type(error).__name__
+        return "ok", None
+
+    def _read_body(self) -> Any:
+        """The reader, fed with what was only passed on so far."""
+        body, self._body = b"".join(self._body), []
+        if not body:
+            return self._reader
+        try:
+            from agentlight_instrumentation.encodings import decode
+
+            body = decode(body, self._encoding)
+            if self._events is None:
+                self._reader.add(body)
+            else:
+                for event in [*self._events.feed(body), self._events.rest]:
+                    data = data_of(event)
+                    if data is not None and data != b"[DONE]":
+                        self._reader.add(data)
+        except (msgspec.DecodeError, ValueError) as error:
+            self._broken = self._broken or f"the reply could not be read: {error}"
+        return self._reader

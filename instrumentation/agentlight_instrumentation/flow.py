@@ -1,0 +1,115 @@
+"""The course of one exchange, the same for sync and async: a generator that yields what the transport is to do.
+
+`converse` yields functions of no argument; `drive` calls each, `drive_async` awaits what each returns, and both
+send the result back in. So probing, retrying and recording are written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Protocol
+
+from agentlight_instrumentation import servers
+from agentlight_instrumentation.exchange import Exchange
+from agentlight_instrumentation.guard import Guarded
+from agentlight_instrumentation.routing import Edit
+
+Steps = Generator[Callable[[], Any], Any, Any]
+
+
+class Wire(Protocol):
+    """What a transport file offers for one request. `send`, `get` and `read` may return awaitables."""
+
+    def send(self, edit: Edit | None) -> Any:
+        """Send the request, edited; None sends the agent's own. Returns the library's response, body unread."""
+
+    def get(self, url: str) -> Any:
+        """GET `url` with the request's own headers; returns (status, body)."""
+
+    def read(self, response: Any) -> Any:
+        """The whole body as it came over the wire; the response stays usable through `replace`."""
+
+    def head(self, response: Any) -> tuple[int, str, str]:
+        """Status, content type, content encoding."""
+
+    def replace(self, response: Any, body: bytes) -> Any:
+        """The response with this body in place of the one that `read` took."""
+
+    def watch(self, response: Any, exchange: Exchange) -> Any:
+        """The response, its body passing through `exchange.feed` and ending in `exchange.finish`."""
+
+
+def converse(exchange: Exchange, wire: Wire) -> Steps:
+    """Send the agent's request, upgraded where that is known to work, and return the response it is to get."""
+    url = None
+    with Guarded("look up the server"):
+        url = exchange.asks_server
+    if url is not None:
+        try:
+            status, body = yield partial(wire.get, url)
+            with Guarded("read what the server serves"):
+                servers.answered(url, status, body)
+        except Exception:  # the server is down: the agent's own request will tell the agent, and the next call asks again
+            servers.ask_again(url)
+    edit = None
+    with Guarded("upgrade a request"):
+        edit = exchange.plan()
+    try:
+        response = yield from _send(exchange, wire, edit)
+    except BaseException as error:
+        exchange.finish(error)
+        raise
+    if exchange.edit.added and not exchange.is_stream and exchange.http_status == 200 and not wire.head(response)[2]:
+        body = yield partial(wire.read, response)
+        return wire.replace(response, exchange.whole(body))
+    return wire.watch(response, exchange)
+
+
+def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
+    response = yield partial(wire.send, edit if edit is not None and edit.changes else None)
+    exchange.begin(*wire.head(response))
+    if exchange.edit.added and 400 <= (exchange.http_status or 0) < 500:
+        body = yield partial(wire.read, response)
+        if not exchange.names_an_added_field(body):
+            return wire.replace(response, body)
+        # This server does not know the fields: once more without them, and never again with them.
+        servers.remember(exchange.edit.url, servers.describe({}))
+        edit = exchange.plan(add_fields=False)
+        response = yield partial(wire.send, edit if edit.changes else None)
+        exchange.begin(*wire.head(response))
+    return response
+
+
+def drive(steps: Steps) -> Any:
+    """Run the steps with a blocking transport."""
+    result: Any = None
+    step = next(steps)
+    while True:
+        try:
+            result = step()
+        except BaseException as error:
+            advance = partial(steps.throw, error)
+        else:
+            advance = partial(steps.send, result)
+        try:
+            step = advance()
+        except StopIteration as end:
+            return end.value
+
+
+async def drive_async(steps: Steps) -> Any:
+    """Run the steps with a transport whose functions are coroutines."""
+    result: Any = None
+    step = next(steps)
+    while True:
+        try:
+            result = await step()
+        except BaseException as error:
+            advance = partial(steps.throw, error)
+        else:
+            advance = partial(steps.send, result)
+        try:
+            step = advance()
+        except StopIteration as end:
+            return end.value

@@ -1,0 +1,138 @@
+"""What is known of the servers that calls go to: whether they give token ids, and what they serve and default to."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+from agentlight_instrumentation import settings
+
+# Public APIs are never asked what they are and their requests are left as they are.
+PUBLIC_HOSTS = (
+    "openai.com", "openai.azure.com", "anthropic.com", "googleapis.com", "mistral.ai", "groq.com", "together.xyz",
+    "together.ai", "openrouter.ai", "deepseek.com", "x.ai", "cohere.com", "fireworks.ai", "perplexity.ai",
+    "amazonaws.com", "azure.com", "cerebras.ai", "nvidia.com", "huggingface.co",
+)  # fmt: skip
+# What vLLM samples with when neither the request nor the model's generation_config.json says otherwise.
+NEUTRAL = {
+    "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0,
+    "frequency_penalty": 0.0, "presence_penalty": 0.0,
+}  # fmt: skip
+MODEL_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+
+_known: dict[str, dict[str, Any]] | None = None
+_asked: set[tuple[str, str]] = set()
+
+
+def origin(url: str) -> str:
+    """scheme://host:port, without user-info, path and query."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.scheme}://{parts.hostname}:{port}"
+
+
+def is_public(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return any(host == public or host.endswith("." + public) for public in PUBLIC_HOSTS)
+
+
+def find(url: str) -> dict[str, Any] | None:
+    """What is known of the server behind `url`; None when nobody has asked it yet."""
+    return _table().get(origin(url))
+
+
+def remember(url: str, info: dict[str, Any]) -> None:
+    _table()[origin(url)] = info
+
+
+def worth_asking(url: str, model: str) -> bool:
+    """True once for each server and model: when the server is new, or serves a model that it did not before."""
+    info = find(url)
+    if is_public(url) or (info is not None and (not info["vllm"] or model in info["models"])):
+        return False
+    if (origin(url), model) in _asked:
+        return False
+    _asked.add((origin(url), model))
+    return True
+
+
+def answered(url: str, status: int, body: bytes) -> None:
+    """Remember what GET /v1/models said; a server that has no such path is no vLLM server."""
+    if status >= 500:
+        ask_again(url)
+        return
+    import json
+
+    try:
+        models = json.loads(body) if status == 200 else {}
+    except ValueError:
+        models = {}
+    remember(url, describe(models if isinstance(models, dict) else {}))
+
+
+def ask_again(url: str) -> None:
+    """Forget that the server was asked."""
+    _asked.difference_update({asked for asked in _asked if asked[0] == origin(url)})
+
+
+def describe(models: Any, logprobs_mode: str | None = None, *, generation_defaults: bool = True) -> dict[str, Any]:
+    """From the reply of GET /v1/models to what capture needs to know.
+
+    `logprobs_mode` is "processed" or "raw" where the caller knows it. `generation_defaults` is False for a
+    server that ignores the models' generation_config.json. A model whose folder cannot be read has defaults
+    None: its unset sampling settings are unknown.
+    """
+    entries = [entry for entry in models.get("data") or [] if isinstance(entry, dict) and entry.get("id")]
+    roots = {entry["id"]: entry.get("root") for entry in entries}
+    described = {}
+    for entry in entries:
+        parent = entry.get("parent")
+        root = roots.get(parent) if parent else entry.get("root")
+        described[entry["id"]] = {
+            "root": root,
+            "adapter": entry.get("root") if parent else None,
+            "defaults": _defaults(root) if generation_defaults else {},
+        }
+    vllm = any(entry.get("owned_by") == "vllm" for entry in entries)
+    return {"vllm": vllm, "logprobs_mode": logprobs_mode, "models": described}
+
+
+def effective_sampling(requested: dict[str, Any], info: dict[str, Any] | None, model: str) -> dict[str, Any]:
+    """The settings that were sampled with, as far as they are known; an unknown one is absent."""
+    sampling = {key: value for key, value in requested.items() if value is not None}
+    if info is not None and info["vllm"]:
+        defaults = (info["models"].get(model) or {}).get("defaults")
+        if defaults is not None:
+            sampling = {**NEUTRAL, **defaults, **sampling}
+        if info["logprobs_mode"] is not None:
+            sampling["logprobs_mode"] = info["logprobs_mode"]
+    return sampling
+
+
+def _table() -> dict[str, dict[str, Any]]:
+    global _known
+    if _known is None:
+        given = settings.get(settings.SERVERS)
+        if given is None:
+            _known = {}
+        else:
+            import json
+
+            _known = json.loads(given)
+    return _known
+
+
+def _defaults(root: str | None) -> dict[str, Any] | None:
+    if root is None or not os.path.isdir(root):
+        return None
+    import json
+
+    try:
+        with open(os.path.join(root, "generation_config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        return None
+    return {name: config[name] for name in MODEL_DEFAULTS if config.get(name) is not None}

@@ -1,0 +1,25 @@
+"""The process's one open store, opened on the first record and never before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentlight_instrumentation import settings
+
+if TYPE_CHECKING:
+    from agentlight_store.store import Store
+
+_store: Store | None = None
+
+
+def store() -> Store:
+    """Raises StoreError when the store cannot be opened, LookupError when the process has none."""
+    global _store
+    if _store is None:
+        path = settings.get(settings.STORE)
+        if path is None:
+            raise LookupError(f"{settings.STORE} is not set: start the agent with agentlight-run")
+        from agentlight_store.store import Store
+
+        _store = Store.open(path, create=True)
+    return _store

@@ -1,0 +1,175 @@
+"""httpx and httpx2, sync and async: sees a request where the client hands it to its transport, below redirects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from types import ModuleType
+from typing import Any
+
+from wrapt import wrap_function_wrapper
+
+from agentlight_instrumentation.exchange import Exchange, recognise
+from agentlight_instrumentation.flow import converse, drive, drive_async
+from agentlight_instrumentation.guard import Guarded
+from agentlight_instrumentation.routing import Edit
+
+
+def patch(library: ModuleType) -> None:
+    watched = _watched_stream(library)
+
+    def send(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
+        wire = _wire(library, watched, wrapped, args, kwargs)
+        return wrapped(*args, **kwargs) if wire is None else drive(converse(wire.exchange, wire))
+
+    async def send_async(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
+        wire = _wire(library, watched, wrapped, args, kwargs, is_async=True)
+        if wire is None:
+            return await wrapped(*args, **kwargs)
+        return await drive_async(converse(wire.exchange, wire))
+
+    wrap_function_wrapper(library, "Client._send_single_request", send)
+    wrap_function_wrapper(library, "AsyncClient._send_single_request", send_async)
+
+
+def _wire(
+    library: Any, watched: Any, wrapped: Any, args: Any, kwargs: Any, *, is_async: bool = False
+) -> _Wire | None:
+    with Guarded("look at a request"):
+        request = args[0] if args else kwargs["request"]
+        if request.method == "POST" and isinstance(request.stream, library.ByteStream):
+            exchange = recognise("POST", str(request.url), request.content)
+            if exchange is not None:
+                return (_AsyncWire if is_async else _Wire)(library, watched, wrapped, request, exchange)
+    return None
+
+
+class _Wire:
+    def __init__(self, library: Any, watched: Any, wrapped: Any, request: Any, exchange: Exchange) -> None:
+        self._library, self._watched, self._wrapped, self._request = library, watched, wrapped, request
+        self.exchange = exchange
+
+    def send(self, edit: Edit | None) -> Any:
+        return self._restored(self._wrapped(self._request if edit is None else self._edited(edit)))
+
+    def get(self, url: str) -> Any:
+        response = self._wrapped(self._probe(url))
+        try:
+            return response.status_code, response.read()
+        finally:
+            response.close()
+
+    def read(self, response: Any) -> Any:
+        try:
+            return b"".join(response.stream)
+        finally:
+            response.stream.close()
+
+    def head(self, response: Any) -> tuple[int, str, str]:
+        headers = response.headers
+        return response.status_code, headers.get("content-type", ""), headers.get("content-encoding", "")
+
+    def replace(self, response: Any, body: bytes) -> Any:
+        if "content-length" in response.headers:
+            response.headers["content-length"] = str(len(body))
+        response.stream = self._watched(response.stream, self.exchange, body)
+        return response
+
+    def watch(self, response: Any, exchange: Exchange) -> Any:
+        response.stream = self._watched(response.stream, exchange)
+        return response
+
+    def _edited(self, edit: Edit) -> Any:
+        headers = self._request.headers.copy()
+        for name in (*edit.dropped_headers, "content-length", "host"):
+            headers.pop(name, None)
+        headers.update(edit.headers)
+        content = edit.body if edit.body is not None else self._request.content
+        return self._library.Request(
+            "POST", edit.url, headers=headers, content=content, extensions=self._request.extensions
+        )
+
+    def _probe(self, url: str) -> Any:
+        headers = self._request.headers.copy()
+        for name in ("content-length", "content-type", "host"):
+            headers.pop(name, None)
+        return self._library.Request("GET", url, headers=headers, extensions=self._request.extensions)
+
+    def _restored(self, response: Any) -> Any:
+        response.request = self._request  # the agent sees the request that it made
+        return response
+
+
+class _AsyncWire(_Wire):
+    async def send(self, edit: Edit | None) -> Any:
+        return self._restored(await self._wrapped(self._request if edit is None else self._edited(edit)))
+
+    async def get(self, url: str) -> Any:
+        response = await self._wrapped(self._probe(url))
+        try:
+            return response.status_code, await response.aread()
+        finally:
+            await response.aclose()
+
+    async def read(self, response: Any) -> Any:
+        try:
+            return b"".join([chunk async for chunk in response.stream])
+        finally:
+            await response.stream.aclose()
+
+
+def _watched_stream(library: Any) -> Any:
+    class WatchedStream(library.SyncByteStream, library.AsyncByteStream):
+        """The response's own stream, or `body` in its place; httpx asks a stream for its class."""
+
+        def __init__(self, inner: Any, exchange: Exchange, body: bytes | None = None) -> None:
+            self._inner, self._exchange, self._replaced = inner, exchange, body
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)  # httpx2 reads `elapsed` off the stream
+
+        def __iter__(self) -> Iterator[bytes]:
+            exchange = self._exchange
+            try:
+                for chunk in self._inner if self._replaced is None else (self._replaced,):
+                    if shown := exchange.feed(chunk):
+                        yield shown
+            except Exception as error:
+                exchange.finish(error)
+                raise
+            if rest := exchange.held_back():
+                yield rest
+            exchange.finish()
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            exchange = self._exchange
+            try:
+                if self._replaced is not None:
+                    yield exchange.feed(self._replaced)
+                else:
+                    async for chunk in self._inner:
+                        if shown := exchange.feed(chunk):
+                            yield shown
+            except Exception as error:
+                exchange.finish(error)
+                raise
+            if rest := exchange.held_back():
+                yield rest
+            exchange.finish()
+
+        def close(self) -> None:
+            try:
+                self._inner.close()
+            finally:
+                self._exchange.finish(left_early=True)
+
+        async def aclose(self) -> None:
+            try:
+                await self._inner.aclose()
+            finally:
+                self._exchange.finish(left_early=True)
+
+        def __del__(self) -> None:
+            if "_exchange" in self.__dict__:
+                self._exchange.finish(left_early=True)
+
+    return WatchedStream

@@ -1,0 +1,113 @@
+"""Token ids and messages stored once: content-addressed chains, so that a turn costs what is new in it.
+
+A node of `tokens` is `parent (16 bytes) | keep (uint32) | ids`: the first `keep` tokens of the parent's whole
+sequence, then its own. A node of `blobs` is `parent (16 bytes) | msgpack`: a list that ends in this value. A
+node's key is the BLAKE2b-128 digest of its bytes; the root is sixteen zero bytes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import Any
+
+from agentlight_store.errors import StoreError
+from agentlight_store.packing import pack, unpack
+
+ROOT = bytes(16)
+_HEADER = 20  # parent and keep
+_WORTH_SHARING = 32 * 4  # bytes; a shorter common prefix costs more as a reference than as tokens
+_ROLLOUTS_REMEMBERED = 32
+_TIPS_REMEMBERED = 8  # open lineages a rollout: sub-agents, parallel calls
+
+
+def digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+class TokenTips:
+    """What this process wrote last for each rollout: the sequences that the next prompt probably extends."""
+
+    def __init__(self) -> None:
+        self._tips: OrderedDict[bytes, OrderedDict[bytes, bytes]] = OrderedDict()
+
+    def put(self, txn: Any, db: Any, rollout: bytes, ids: bytes) -> bytes:
+        """Store a whole sequence, sharing the longest prefix known for the rollout; returns its key."""
+        parent, keep = ROOT, 0
+        for key, known in self._tips.get(rollout, {}).items():
+            shared = common_prefix(known, ids)
+            if shared > keep and shared >= _WORTH_SHARING:
+                parent, keep = key, shared
+        if parent is not ROOT and keep == len(ids) == len(self._tips[rollout][parent]):
+            return parent
+        return self.extend(txn, db, rollout, parent, ids[:keep], ids[keep:])
+
+    def extend(self, txn: Any, db: Any, rollout: bytes, parent: bytes, before: bytes, ids: bytes) -> bytes:
+        """Store `ids` behind the sequence `before`, which is the first part of what `parent` stands for."""
+        node = parent + (len(before) // 4).to_bytes(4, "little") + ids
+        key = digest(node)
+        txn.put(key, node, db=db, overwrite=False)
+        tips = self._tips.setdefault(rollout, OrderedDict())
+        self._tips.move_to_end(rollout)
+        tips[key] = before + ids
+        tips.move_to_end(key)
+        if len(tips) > _TIPS_REMEMBERED:
+            tips.popitem(last=False)
+        if len(self._tips) > _ROLLOUTS_REMEMBERED:
+            self._tips.popitem(last=False)
+        return key
+
+
+def common_prefix(a: bytes, b: bytes) -> int:
+    """The length in bytes of the longest common prefix, in whole uint32 tokens; by bisection over memcmp."""
+    low, high = 0, min(len(a), len(b)) // 4
+    if a[: high * 4] == b[: high * 4]:
+        return high * 4
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[: middle * 4] == b[: middle * 4]:
+            low = middle
+        else:
+            high = middle - 1
+    return low * 4
+
+
+def read_tokens(txn: Any, db: Any, key: bytes, cache: dict[bytes, bytes]) -> bytes:
+    """The whole sequence that `key` stands for, as uint32 bytes."""
+    path: list[tuple[bytes, int, bytes]] = []
+    while key != ROOT and key not in cache:
+        node = txn.get(key, db=db)
+        if node is None:
+            raise StoreError(f"token segment {key.hex()} is missing")
+        path.append((key, int.from_bytes(node[16:_HEADER], "little"), bytes(node[_HEADER:])))
+        key = bytes(node[:16])
+    ids = cache[key] if key != ROOT else b""
+    for node_key, keep, own in reversed(path):
+        if keep * 4 > len(ids):
+            raise StoreError(f"token segment {node_key.hex()} keeps {keep} tokens of a parent with {len(ids) // 4}")
+        ids = cache[node_key] = ids[: keep * 4] + own
+    return ids
+
+
+def put_list(txn: Any, db: Any, values: list[Any]) -> bytes:
+    """Store a list of values (messages, say); lists that begin alike share their beginning."""
+    key = ROOT
+    for value in values:
+        node = key + pack(value)
+        key = digest(node)
+        txn.put(key, node, db=db, overwrite=False)
+    return key
+
+
+def read_list(txn: Any, db: Any, key: bytes, cache: dict[bytes, list[Any]]) -> list[Any]:
+    path: list[tuple[bytes, Any]] = []
+    while key != ROOT and key not in cache:
+        node = txn.get(key, db=db)
+        if node is None:
+            raise StoreError(f"message {key.hex()} is missing")
+        path.append((key, unpack(node[16:])))
+        key = bytes(node[:16])
+    values = cache[key] if key != ROOT else []
+    for node_key, value in reversed(path):
+        values = cache[node_key] = [*values, value]
+    return list(values)

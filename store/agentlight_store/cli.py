@@ -1,0 +1,151 @@
+"""Look into a store of rollouts, check it, and score it again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from agentlight_store.check import check
+from agentlight_store.errors import AgentlightError
+from agentlight_store.scoring import load_scorer, score
+from agentlight_store.stats import stats
+from agentlight_store.store import Store
+from agentlight_store.views import as_json, rollout_line, span_line
+
+
+def main(argv: list[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    try:
+        return options.run(options)
+    except AgentlightError as error:
+        print(f"agentlight-store: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("agentlight-store: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `agentlight-store ls store | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agentlight-store", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[Any], int], text: str, *, json: bool = True) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("store", metavar="STORE", help="the store's folder")
+        command.set_defaults(run=run)
+        if json:
+            command.add_argument("--json", action="store_true", help="one JSON object a line")
+        return command
+
+    add("ls", _ls, "list the rollouts")
+    add("show", _show, "show the calls of one rollout").add_argument(
+        "rollout", metavar="ROLLOUT", help="its id, or the beginning of it"
+    )
+    add("stats", _stats, "count calls, tokens and rewards")
+    add("check", _check, "verify every reference, hash and count; exit status 1 if anything is wrong")
+    command = add("score", _score, "score every rollout with f(rollout) -> float | None")
+    command.add_argument("scorer", metavar="FILE.py:FUNCTION", help="a function of one agentlight_store.Rollout")
+    command.add_argument("--name", help="keep the scores under this name (default: the function's)")
+    return parser
+
+
+def _ls(options: Any) -> int:
+    lines = (rollout_line(rollout) for rollout in Store.open(options.store).rollouts())
+    if options.json:
+        return _print_json(lines)
+    columns = ("rollout_id", "task_id", "status", "calls", "prompt_tokens", "completion_tokens", "reward")
+    rows = [[_cell(line[column]) for column in columns] for line in lines]
+    return _print_table(["rollout", "task", "status", "calls", "prompt", "completion", "reward"], rows)
+
+
+def _show(options: Any) -> int:
+    rollout = Store.open(options.store).rollout(options.rollout)
+    if options.json:
+        return _print_json(span_line(span, rollout.task_id) for span in rollout.spans)
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False, soft_wrap=True)
+    rewards = ", ".join(f"{name} {value:g}" for name, value in rollout.rewards.items()) or "unscored"
+    console.print(f"[bold]{rollout.rollout_id}[/]  task {rollout.task_id}  {rollout.status}  {rewards}")
+    for number, span in enumerate(rollout.spans, 1):
+        state = "trainable" if span.trainable else f"not trainable: {span.reason}"
+        tokens = f"{span.prompt_tokens:,} + {span.completion_tokens:,} tokens"
+        seconds = span.ended_at - span.started_at
+        console.print(f"\n[bold cyan]call {number}[/]  {span.model}  {tokens}  {seconds:.2f} s  {span.status}, {state}")
+        for message in span.messages:
+            role, content = (message.get("role"), message.get("content")) if isinstance(message, dict) else ("?", message)
+            console.print(f"  [dim]{escape(str(role))}[/]  {escape(str(content))}")
+        for choice in span.choices:
+            console.print(f"  [green]completion[/]  {escape(str(choice.text))}")
+            for call in choice.tool_calls or []:
+                console.print(f"  [green]tool call[/]  {escape(str(call))}")
+    return 0
+
+
+def _stats(options: Any) -> int:
+    figures = stats(Store.open(options.store))
+    if options.json:
+        return _print_json([figures])
+    rows = []
+    for name, value in figures.items():
+        items = value.items() if isinstance(value, dict) else [("", value)]
+        rows += [[f"{name} {key}".strip().replace("_", " "), _cell(item)] for key, item in items]
+    return _print_table(["", ""], rows)
+
+
+def _check(options: Any) -> int:
+    findings = check(options.store)
+    if options.json:
+        _print_json({"finding": finding} for finding in findings)
+    else:
+        print("\n".join(findings) or f"{options.store}: clean")
+    return 1 if findings else 0
+
+
+def _score(options: Any) -> int:
+    name = options.name or options.scorer.rpartition(":")[2]
+    store = Store.open(options.store)
+    values = []
+    for rollout, value in score(store, load_scorer(options.scorer), name, options.scorer):
+        values.append(value)
+        if options.json:
+            print(as_json({"rollout_id": rollout.rollout_id, "name": name, "value": value}))
+    scored = [value for value in values if value is not None]
+    mean = f", mean {sum(scored) / len(scored):.3f}" if scored else ""
+    print(f"agentlight-store: {len(scored)} of {len(values)} rollouts scored as {name!r}{mean}", file=sys.stderr)
+    return 0
+
+
+def _print_json(lines: Iterable[dict[str, Any]]) -> int:
+    for line in lines:
+        print(as_json(line))
+    return 0
+
+
+def _print_table(header: list[str], rows: list[list[str]]) -> int:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*header, box=None, pad_edge=False, show_header=any(header))
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console()
+    # Piped into a file or another program, a row is never folded.
+    console.print(table, soft_wrap=not console.is_terminal, crop=console.is_terminal)
+    return 0
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

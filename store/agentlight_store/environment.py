@@ -1,0 +1,181 @@
+"""One LMDB environment shared by many processes: opening, forking, growing, and LMDB's errors in our words."""
+
+from __future__ import annotations
+
+import _thread
+import errno
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import lmdb
+
+from agentlight_store.errors import StoreError, StoreFull, StoreMissing, StoreVersionError
+
+# Versions of the format, newest first. Another version is refused with both numbers.
+# 1: databases meta, rollouts, spans, rewards, tokens, blobs; keys as documented in store.py.
+VERSION = 1
+DATABASES = ("meta", "rollouts", "spans", "rewards", "tokens", "blobs")
+INITIAL_MAP = 16 << 30  # bytes of address space; the file is sparse and grows only with what is written
+SMALL_MAP = 1 << 30  # where the address space is limited (ulimit -v, small containers)
+MAX_READERS = 1024
+NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "lustre", "ceph", "glusterfs", "beegfs", "afs")
+
+Result = TypeVar("Result")
+_open_environments: weakref.WeakValueDictionary[str, Environment] = weakref.WeakValueDictionary()
+
+
+class Environment:
+    """The process's one handle on the store at `path` (LMDB forbids a second). Use `Environment.at`."""
+
+    def __init__(self, path: str, *, create: bool) -> None:
+        self.path = path
+        # One lock around every transaction: growing the map needs that none is open in this process. `_thread`
+        # and not `threading`: nothing for gevent to patch, nothing imported before the agent imports it.
+        self.lock = _thread.allocate_lock()
+        self._open(create)
+
+    @staticmethod
+    def at(path: str | os.PathLike[str], *, create: bool = False) -> Environment:
+        real = os.path.realpath(path)
+        known = _open_environments.get(real)
+        if known is None:
+            known = _open_environments[real] = Environment(real, create=create)
+        return known
+
+    def write(self, action: Callable[[Any, dict[str, Any]], Result]) -> Result:
+        """Run `action(txn, dbs)` in one write transaction and commit; grows the map when it is full."""
+        return self._run(action, write=True)
+
+    def read(self, action: Callable[[Any, dict[str, Any]], Result]) -> Result:
+        """Run `action(txn, dbs)` in one read transaction."""
+        return self._run(action, write=False)
+
+    def close(self) -> None:
+        with self.lock:
+            self._env.close()
+        _open_environments.pop(self.path, None)
+
+    def _run(self, action: Callable[[Any, dict[str, Any]], Result], *, write: bool) -> Result:
+        with self.lock:
+            if self._pid != os.getpid():
+                # The inherited handle is unusable after fork, and LMDB refuses a second open while it is there.
+                self._env.close()
+                self._open(create=False)
+            for _ in range(64):
+                try:
+                    with self._env.begin(write=write) as txn:
+                        return action(txn, self._databases)
+                except lmdb.MapFullError:
+                    self._grow()
+                except lmdb.MapResizedError:
+                    self._env.set_mapsize(0)  # another process grew it: adopt
+                except lmdb.ReadersFullError:
+                    if not self._env.reader_check():
+                        raise StoreError(f"{self.path}: all {MAX_READERS} reader slots are in use") from None
+                except lmdb.Error as error:
+                    raise self._translated(error) from error
+            raise StoreFull(f"{self.path}: the map could not be grown to what one write needs")
+
+    def _grow(self) -> None:
+        size = self._env.info()["map_size"] * 2
+        try:
+            self._env.set_mapsize(size)
+        except (lmdb.Error, MemoryError) as error:
+            raise StoreFull(f"{self.path}: cannot grow the map to {size >> 30} GiB ({error})") from error
+
+    def _open(self, create: bool) -> None:
+        if create:
+            self._make_directory()
+        elif not os.path.exists(os.path.join(self.path, "data.mdb")):
+            raise StoreMissing(f"no store at {self.path} (it has no data.mdb); was `agentlight-run` given another --store?")
+        filesystem = filesystem_of(self.path)
+        if filesystem.startswith(NETWORK_FILESYSTEMS):
+            raise StoreError(
+                f"{self.path} is on a network file system ({filesystem}), where LMDB loses data; give --store a local folder"
+            )
+        writable = os.access(self.path, os.W_OK) and (create or os.access(os.path.join(self.path, "data.mdb"), os.W_OK))
+        try:
+            self._env = self._lmdb_open(INITIAL_MAP, writable)
+        except (MemoryError, lmdb.MemoryError):
+            self._env = self._lmdb_open(SMALL_MAP, writable)
+        except lmdb.Error as error:
+            raise self._translated(error) from error
+        self._pid = os.getpid()
+        self._env.reader_check()  # slots of killed readers would stop page reuse
+        self._check_version(create)
+        self._databases = {name: self._env.open_db(name.encode(), create=writable) for name in DATABASES}
+
+    def _lmdb_open(self, map_size: int, writable: bool) -> Any:
+        durable = os.environ.get("AGENTLIGHT_DURABILITY") == "os"
+        return lmdb.open(
+            self.path,
+            map_size=map_size,
+            max_dbs=len(DATABASES) + 2,
+            max_readers=MAX_READERS,
+            max_spare_txns=0,  # a spare read transaction would be inherited by a fork
+            mode=0o600,
+            readonly=not writable,
+            lock=writable,
+            sync=durable,
+            metasync=durable,
+        )
+
+    def _make_directory(self) -> None:
+        try:
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot create the store {self.path}: {error.strerror}; choose another --store") from error
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise StoreError(f"the store {self.path} is not writable; choose another --store")
+
+    def _check_version(self, create: bool) -> None:
+        try:
+            meta = self._env.open_db(b"meta", create=create)
+            with self._env.begin(write=create) as txn:
+                if create:
+                    txn.put(b"version", str(VERSION).encode(), db=meta, overwrite=False)
+                found = txn.get(b"version", db=meta)
+        except lmdb.NotFoundError:
+            found = None
+        except lmdb.Error as error:
+            raise self._translated(error) from error
+        if found is None:
+            raise StoreVersionError(f"{self.path} is an LMDB environment, but no agentlight store")
+        if found != str(VERSION).encode():
+            raise StoreVersionError(
+                f"{self.path} has format version {found.decode()}, this agentlight reads version {VERSION}; "
+                "use the agentlight that wrote it, or collect again"
+            )
+
+    def _translated(self, error: lmdb.Error) -> StoreError:
+        if isinstance(error, lmdb.DiskError) or os.strerror(errno.ENOSPC) in str(error):
+            return StoreFull(f"{self.path}: the disk is full or failing ({error})")
+        if isinstance(error, (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError)):
+            return StoreError(f"{self.path} is not a readable store ({error})")
+        return StoreError(f"{self.path}: {error}")
+
+
+def filesystem_of(path: str) -> str:
+    """The type of the file system that holds `path` ("ext4", "nfs4", ...), "" where the system does not tell."""
+    best, kind = "", ""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
+            for line in mounts:
+                _, point, name, *_ = line.split(" ")
+                inside = path == point or path.startswith(point.rstrip("/") + "/")
+                if inside and len(point) >= len(best):
+                    best, kind = point, name
+    except OSError:
+        return ""
+    return kind
+
+
+def _renew_locks() -> None:
+    # A lock that another thread held at the fork would never be released in the child.
+    for environment in list(_open_environments.values()):
+        environment.lock = _thread.allocate_lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)

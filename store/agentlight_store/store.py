@@ -1,0 +1,198 @@
+"""Append spans and rewards, read them back by rollout; the meaning of the store's keys, and nothing of LMDB's care.
+
+Keys, all fixed-size binary, so that one rollout is one range scan:
+    rollouts   rollout_id (16)                                   -> msgpack header
+    spans      rollout_id (16) | started_at ns (8, big-endian) | span_id (8)   -> records.py
+    rewards    rollout_id (16) | recorded at ns (8) | random (4)               -> msgpack {name, value, source}
+    tokens, blobs   digest (16)                                  -> chains.py
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from agentlight_store.chains import TokenTips
+from agentlight_store.environment import Environment
+from agentlight_store.errors import StoreError, UnknownRollout
+from agentlight_store.packing import pack, unpack
+from agentlight_store.records import SpanReader, write_span
+from agentlight_store.rollout import FINAL, Reward, Rollout
+from agentlight_store.span import Span
+
+HEADER = ("task_id", "task", "status", "exit_code", "started_at", "ended_at", "command")
+
+
+def new_rollout_id() -> str:
+    """32 hex digits: 48 bits of time in ms, then bits of the OS; an agent's seeded `random` plays no part."""
+    return (int(time.time() * 1000).to_bytes(6, "big") + os.urandom(10)).hex()
+
+
+class Store:
+    """A store of rollouts. `Store.open(path)` reads and writes an existing one, `create=True` makes it."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._tips = TokenTips()
+        self._pid = os.getpid()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], create: bool = False) -> Store:
+        """Raises StoreMissing, StoreVersionError or StoreError, each naming the path and what to do."""
+        return cls(Environment.at(path, create=create))
+
+    @property
+    def path(self) -> str:
+        return self._environment.path
+
+    @property
+    def environment(self) -> Environment:
+        return self._environment
+
+    def close(self) -> None:
+        self._environment.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def append(self, rollout_id: str, span: Span) -> str:
+        """Commit one span, and its rollout's header if it is the first; returns the span's id.
+
+        When this returns, the span survives the death of the process.
+        """
+        rollout = _key(rollout_id)
+        span_key = os.urandom(8)
+        key = rollout + int(span.started_at * 1e9).to_bytes(8, "big") + span_key
+        header = pack(dict.fromkeys(HEADER) | {"status": "running", "started_at": span.started_at})
+        if self._pid != os.getpid():  # what the parent remembers to have written may not be committed
+            self._pid, self._tips = os.getpid(), TokenTips()
+
+        def write(txn: Any, dbs: dict[str, Any]) -> None:
+            tips, self._tips = self._tips, TokenTips()  # those of an aborted transaction would point to nothing
+            txn.put(rollout, header, db=dbs["rollouts"], overwrite=False)
+            txn.put(key, write_span(txn, dbs, tips, rollout, span), db=dbs["spans"])
+            written.append(tips)
+
+        written: list[TokenTips] = []
+        self._environment.write(write)
+        self._tips = written[-1]
+        return span_key.hex()
+
+    def begin_rollout(
+        self,
+        rollout_id: str,
+        *,
+        task_id: str | None = None,
+        task: dict[str, Any] | None = None,
+        started_at: float | None = None,
+        command: list[str] | None = None,
+    ) -> None:
+        """Write the rollout's header; a header that is already there keeps what this call leaves out."""
+        given = {"task_id": task_id, "task": task, "started_at": started_at, "command": command}
+        self._update_header(rollout_id, {name: value for name, value in given.items() if value is not None})
+
+    def end_rollout(
+        self, rollout_id: str, *, status: str, exit_code: int | None = None, ended_at: float | None = None
+    ) -> None:
+        """`status` is one of "ok", "failed", "timeout", "interrupted"."""
+        ended = time.time() if ended_at is None else ended_at
+        self._update_header(rollout_id, {"status": status, "exit_code": exit_code, "ended_at": ended})
+
+    def _update_header(self, rollout_id: str, changes: dict[str, Any]) -> None:
+        key = _key(rollout_id)
+
+        def write(txn: Any, dbs: dict[str, Any]) -> None:
+            found = txn.get(key, db=dbs["rollouts"])
+            old = unpack(found) if found else dict.fromkeys(HEADER) | {"status": "running", "started_at": time.time()}
+            txn.put(key, pack(old | changes), db=dbs["rollouts"])
+
+        self._environment.write(write)
+
+    def add_reward(self, rollout_id: str, value: float, name: str = FINAL, source: str = "") -> None:
+        """Record a score; the last one of a name counts. Raises StoreError when `value` is no number."""
+        if not isinstance(value, (int, float)):
+            raise StoreError(f"reward {name!r} of rollout {rollout_id} is {value!r}, which is no number")
+        key = _key(rollout_id) + time.time_ns().to_bytes(8, "big") + os.urandom(4)
+        record = pack({"name": name, "value": float(value), "source": source})
+        header = pack(dict.fromkeys(HEADER) | {"status": "running", "started_at": time.time()})
+
+        def write(txn: Any, dbs: dict[str, Any]) -> None:
+            txn.put(_key(rollout_id), header, db=dbs["rollouts"], overwrite=False)
+            txn.put(key, record, db=dbs["rewards"])
+
+        self._environment.write(write)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def rollout_ids(self) -> list[str]:
+        """Every rollout's id, in the order in which they began."""
+        keys = self._environment.read(lambda txn, dbs: [bytes(key) for key, _ in txn.cursor(dbs["rollouts"])])
+        return [key.hex() for key in keys]
+
+    def rollouts(self) -> Iterator[Rollout]:
+        """Every rollout with its spans, one at a time; each is read in a transaction of its own."""
+        for rollout_id in self.rollout_ids():
+            yield self.rollout(rollout_id)
+
+    def rollout(self, rollout_id: str) -> Rollout:
+        """The rollout with that id, or with the one id that begins so. Raises UnknownRollout."""
+        key = self._find(rollout_id)
+
+        def read(txn: Any, dbs: dict[str, Any]) -> Rollout:
+            header = unpack(txn.get(key, db=dbs["rollouts"]))
+            reader = SpanReader(txn, dbs)
+            spans = [
+                reader.read(key.hex(), span_key[24:].hex(), data) for span_key, data in scan(txn, dbs["spans"], key)
+            ]
+            rewards = {reward.name: reward.value for reward in _rewards(txn, dbs, key)}
+            return Rollout(rollout_id=key.hex(), rewards=rewards, spans=spans, **header)
+
+        return self._environment.read(read)
+
+    def rewards(self, rollout_id: str) -> list[Reward]:
+        """Every score of the rollout in the order of recording, replaced ones included."""
+        key = self._find(rollout_id)
+        return self._environment.read(lambda txn, dbs: _rewards(txn, dbs, key))
+
+    def _find(self, rollout_id: str) -> bytes:
+        matches = [known for known in self.rollout_ids() if known.startswith(rollout_id)] if len(rollout_id) < 32 else []
+        if len(matches) > 1:
+            raise UnknownRollout(f"{len(matches)} rollouts in {self.path} have ids that begin with {rollout_id!r}")
+        key = _key(matches[0] if matches else rollout_id)
+        if self._environment.read(lambda txn, dbs: txn.get(key, db=dbs["rollouts"])) is None:
+            raise UnknownRollout(f"no rollout {rollout_id!r} in {self.path}; `agentlight-store ls` lists them")
+        return key
+
+
+def scan(txn: Any, db: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The entries whose key begins with `prefix`, in order."""
+    cursor = txn.cursor(db)
+    if cursor.set_range(prefix):
+        for key, value in cursor:
+            if not key.startswith(prefix):
+                return
+            yield bytes(key), bytes(value)
+
+
+def _rewards(txn: Any, dbs: dict[str, Any], rollout: bytes) -> list[Reward]:
+    return [
+        Reward(at=int.from_bytes(key[16:24], "big") / 1e9, **unpack(value))
+        for key, value in scan(txn, dbs["rewards"], rollout)
+    ]
+
+
+def _key(rollout_id: str) -> bytes:
+    try:
+        key = bytes.fromhex(rollout_id)
+    except ValueError:
+        key = b""
+    if len(key) != 16:
+        raise UnknownRollout(f"{rollout_id!r} is no rollout id (32 hex digits)")
+    return key
