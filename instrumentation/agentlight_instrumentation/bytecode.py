@@ -67,8 +67,19 @@ def trampoline(code: CodeType, handler: Callable[[Any], None]) -> CodeType:
     source = variant.format(name="replacement", parameters=parameters, arguments=arguments)
     inner = "  def inner(): " + ("; ".join(code.co_freevars) or "pass") + "\n"
     head, body = source.split("\n", 1)
-    lines = [head, inner.rstrip("\n"), *body.rstrip("\n").split("\n"), f"  observer = {_HANDLER!r}", "  observer(result)", "  return result"]
-    outer = ["def outer():", *(f"  {name} = None" for name in code.co_freevars), *("  " + line for line in lines)]
+    lines = [
+        head,
+        inner.rstrip("\n"),
+        *body.rstrip("\n").split("\n"),
+        f"  observer = {_HANDLER!r}",
+        "  observer(result)",
+        "  return result",
+    ]
+    outer = [
+        "def outer():",
+        *(f"  {name} = None" for name in code.co_freevars),
+        *("  " + line for line in lines),
+    ]
     compiled = compile("\n".join(outer), code.co_filename, "exec")
     replacement = _constant(_constant(compiled, "outer"), "replacement")
     consts = tuple(

@@ -188,9 +188,7 @@ class Exchange:
         span.trainable = span.reason is None
         return span
 
-    def _status(
-        self, reader: Any, span: Span, error: BaseException | None, left_early: bool
-    ) -> tuple[str, str | None]:
+    def _status(self, reader: Any, span: Span, error: BaseException | None, left_early: bool) -> tuple[str, str | None]:
         if error is not None and (self.http_status is None or self.http_status >= 400):
             return "error", type(error).__name__  # its text may hold a URL with a key in it
         if self.http_status is not None and self.http_status >= 400:

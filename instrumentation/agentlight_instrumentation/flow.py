@@ -32,6 +32,7 @@ class Wire(Protocol):
 
     def head(self, response: Any) -> tuple[int, str, str]:
         """Status, content type, content encoding."""
+        ...
 
     def replace(self, response: Any, body: bytes) -> Any:
         """The response with this body in place of the one that `read` took."""
@@ -50,7 +51,9 @@ def converse(exchange: Exchange, wire: Wire) -> Steps:
             status, body = yield partial(wire.get, url)
             with Guarded("read what the server serves"):
                 servers.answered(url, status, body)
-        except Exception:  # the server is down: the agent's own request will tell the agent, and the next call asks again
+        except (
+            Exception
+        ):  # the server is down: the agent's own request will tell the agent, and the next call asks again
             servers.ask_again(url)
     edit = None
     with Guarded("upgrade a request"):

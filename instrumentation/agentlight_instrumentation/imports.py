@@ -90,5 +90,8 @@ def observed(code: Any, function: tuple[str, str]) -> Any:
         try:
             return observe(code, function[1], returned)
         except (NotFound, TypeError) as error:
-            report("reward-missing", detail=f"{function[0]} has {error}" if isinstance(error, NotFound) else str(error))
+            report(
+                "reward-missing",
+                detail=f"{function[0]} has {error}" if isinstance(error, NotFound) else str(error),
+            )
     return code

@@ -42,7 +42,8 @@ class _Script:
             return None
         from importlib.machinery import ModuleSpec
 
-        spec = ModuleSpec(name, self, origin=self.path)  
+        finder: Any = self
+        spec = ModuleSpec(name, finder, origin=self.path)
         spec.has_location = True
         return spec
 

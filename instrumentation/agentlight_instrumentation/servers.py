@@ -112,15 +112,16 @@ def effective_sampling(requested: dict[str, Any], info: dict[str, Any] | None, m
 
 def _table() -> dict[str, dict[str, Any]]:
     global _known
-    if _known is None:
-        given = settings.get(settings.SERVERS)
-        if given is None:
-            _known = {}
-        else:
-            import json
+    if _known is not None:
+        return _known
+    given = settings.get(settings.SERVERS)
+    known: dict[str, dict[str, Any]] = {}
+    if given is not None:
+        import json
 
-            _known = json.loads(given)
-    return _known
+        known = json.loads(given)
+    _known = known
+    return known
 
 
 def _defaults(root: str | None) -> dict[str, Any] | None:

@@ -16,7 +16,12 @@ from agentlight_store.store import Store
 def check(path: str | os.PathLike[str]) -> list[str]:
     """The findings, one sentence each; an empty list is a sound store. Raises StoreError if it cannot be opened."""
     store = Store.open(path)
-    return store.environment.read(_nodes) + store.environment.read(_spans) + store.environment.read(_rewards) + _modes(store.path)
+    return (
+        store.environment.read(_nodes)
+        + store.environment.read(_spans)
+        + store.environment.read(_rewards)
+        + _modes(store.path)
+    )
 
 
 def _nodes(txn: Any, dbs: dict[str, Any]) -> list[str]:
@@ -65,7 +70,9 @@ def _rewards(txn: Any, dbs: dict[str, Any]) -> list[str]:
             findings.append(f"reward of rollout {rollout.hex()}: no such rollout")
         reward = unpack(value)
         if not math.isfinite(reward["value"]):
-            findings.append(f"reward {reward['name']!r} of rollout {rollout.hex()} is {reward['value']}: counted as unscored")
+            findings.append(
+                f"reward {reward['name']!r} of rollout {rollout.hex()} is {reward['value']}: counted as unscored"
+            )
     return findings
 
 

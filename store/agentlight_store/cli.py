@@ -80,7 +80,9 @@ def _show(options: Any) -> int:
         seconds = span.ended_at - span.started_at
         console.print(f"\n[bold cyan]call {number}[/]  {span.model}  {tokens}  {seconds:.2f} s  {span.status}, {state}")
         for message in span.messages:
-            role, content = (message.get("role"), message.get("content")) if isinstance(message, dict) else ("?", message)
+            role, content = (
+                (message.get("role"), message.get("content")) if isinstance(message, dict) else ("?", message)
+            )
             console.print(f"  [dim]{escape(str(role))}[/]  {escape(str(content))}")
         for choice in span.choices:
             console.print(f"  [green]completion[/]  {escape(str(choice.text))}")

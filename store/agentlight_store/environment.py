@@ -20,7 +20,18 @@ DATABASES = ("meta", "rollouts", "spans", "rewards", "tokens", "blobs")
 INITIAL_MAP = 16 << 30  # bytes of address space; the file is sparse and grows only with what is written
 SMALL_MAP = 1 << 30  # where the address space is limited (ulimit -v, small containers)
 MAX_READERS = 1024
-NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "lustre", "ceph", "glusterfs", "beegfs", "afs")
+NETWORK_FILESYSTEMS = (
+    "nfs",
+    "cifs",
+    "smb",
+    "fuse.sshfs",
+    "9p",
+    "lustre",
+    "ceph",
+    "glusterfs",
+    "beegfs",
+    "afs",
+)
 
 Result = TypeVar("Result")
 _open_environments: weakref.WeakValueDictionary[str, Environment] = weakref.WeakValueDictionary()
@@ -89,7 +100,9 @@ class Environment:
         if create:
             self._make_directory()
         elif not os.path.exists(os.path.join(self.path, "data.mdb")):
-            raise StoreMissing(f"no store at {self.path} (it has no data.mdb); was `agentlight-run` given another --store?")
+            raise StoreMissing(
+                f"no store at {self.path} (it has no data.mdb); was `agentlight-run` given another --store?"
+            )
         filesystem = filesystem_of(self.path)
         if filesystem.startswith(NETWORK_FILESYSTEMS):
             raise StoreError(
@@ -126,7 +139,9 @@ class Environment:
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot create the store {self.path}: {error.strerror}; choose another --store") from error
+            raise StoreError(
+                f"cannot create the store {self.path}: {error.strerror}; choose another --store"
+            ) from error
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise StoreError(f"the store {self.path} is not writable; choose another --store")
 

@@ -15,9 +15,14 @@ _DEPTH_LIMIT = 200  # below msgpack's own limit of 511
 def pack(value: Any) -> bytes:
     """Any value to msgpack; a part that msgpack cannot hold becomes its `repr`, the rest stays as it is."""
     try:
-        return msgpack.packb(value, unicode_errors="surrogatepass")
+        return _packb(value)
     except Exception:  # huge integers, foreign objects, deep or circular nesting: rare, so only then walk the value
-        return msgpack.packb(_plain(value, _DEPTH_LIMIT), unicode_errors="surrogatepass")
+        return _packb(_plain(value, _DEPTH_LIMIT))
+
+
+def _packb(value: Any) -> bytes:
+    packed: Any = msgpack.packb(value, unicode_errors="surrogatepass")
+    return packed
 
 
 def unpack(data: bytes) -> Any:

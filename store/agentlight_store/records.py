@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from agentlight_store.chains import ROOT, TokenTips, put_list, read_list, read_tokens
-from agentlight_store.packing import floats_from_bytes, floats_to_bytes, ids_from_bytes, ids_to_bytes, pack, unpack
+from agentlight_store.packing import (
+    floats_from_bytes,
+    floats_to_bytes,
+    ids_from_bytes,
+    ids_to_bytes,
+    pack,
+    unpack,
+)
 from agentlight_store.span import Choice, Span
 
 # Fields that are kept as they are. An allow-list: nothing else of a request or reply reaches the disk.
@@ -30,7 +37,13 @@ def write_span(txn: Any, dbs: dict[str, Any], tips: TokenTips, rollout: bytes, s
 
 
 def _write_choice(
-    txn: Any, dbs: dict[str, Any], tips: TokenTips, rollout: bytes, prompt_key: bytes, prompt: bytes, choice: Choice
+    txn: Any,
+    dbs: dict[str, Any],
+    tips: TokenTips,
+    rollout: bytes,
+    prompt_key: bytes,
+    prompt: bytes,
+    choice: Choice,
 ) -> dict[str, Any]:
     record: dict[str, Any] = {
         "index": choice.index,

@@ -54,9 +54,13 @@ def score(store: Store, scorer: Scorer, name: str, source: str) -> Iterator[tupl
         try:
             value = scorer(rollout)
         except Exception as error:
-            raise ScorerError(f"rollout {rollout.rollout_id}: {source} failed: {type(error).__name__}: {error}") from error
+            raise ScorerError(
+                f"rollout {rollout.rollout_id}: {source} failed: {type(error).__name__}: {error}"
+            ) from error
         if value is not None:
             if not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise ScorerError(f"rollout {rollout.rollout_id}: {source} returned {value!r}, which is no finite number")
+                raise ScorerError(
+                    f"rollout {rollout.rollout_id}: {source} returned {value!r}, which is no finite number"
+                )
             store.add_reward(rollout.rollout_id, float(value), name=name, source=source)
         yield rollout, None if value is None else float(value)

@@ -75,7 +75,10 @@ class Store:
             self._pid, self._tips = os.getpid(), TokenTips()
 
         def write(txn: Any, dbs: dict[str, Any]) -> None:
-            tips, self._tips = self._tips, TokenTips()  # those of an aborted transaction would point to nothing
+            tips, self._tips = (
+                self._tips,
+                TokenTips(),
+            )  # those of an aborted transaction would point to nothing
             txn.put(rollout, header, db=dbs["rollouts"], overwrite=False)
             txn.put(key, write_span(txn, dbs, tips, rollout, span), db=dbs["spans"])
             written.append(tips)
@@ -162,7 +165,9 @@ class Store:
         return self._environment.read(lambda txn, dbs: _rewards(txn, dbs, key))
 
     def _find(self, rollout_id: str) -> bytes:
-        matches = [known for known in self.rollout_ids() if known.startswith(rollout_id)] if len(rollout_id) < 32 else []
+        matches = (
+            [known for known in self.rollout_ids() if known.startswith(rollout_id)] if len(rollout_id) < 32 else []
+        )
         if len(matches) > 1:
             raise UnknownRollout(f"{len(matches)} rollouts in {self.path} have ids that begin with {rollout_id!r}")
         key = _key(matches[0] if matches else rollout_id)

@@ -98,7 +98,10 @@ class Reader:
         if reply.error is not None:
             self.error = str(reply.error)[:500]
         if reply.usage is not None:
-            counts = {"input_tokens": reply.usage.prompt_tokens, "output_tokens": reply.usage.completion_tokens}
+            counts = {
+                "input_tokens": reply.usage.prompt_tokens,
+                "output_tokens": reply.usage.completion_tokens,
+            }
             self.usage = {name: count for name, count in counts.items() if count is not None}
         if prompt_ids := bytes(reply.prompt_token_ids):
             if self.prompt_ids is None and prompt_ids != b"null":

@@ -31,9 +31,7 @@ def patch(library: ModuleType) -> None:
     wrap_function_wrapper(library, "AsyncClient._send_single_request", send_async)
 
 
-def _wire(
-    library: Any, watched: Any, wrapped: Any, args: Any, kwargs: Any, *, is_async: bool = False
-) -> _Wire | None:
+def _wire(library: Any, watched: Any, wrapped: Any, args: Any, kwargs: Any, *, is_async: bool = False) -> _Wire | None:
     with Guarded("look at a request"):
         request = args[0] if args else kwargs["request"]
         if request.method == "POST" and isinstance(request.stream, library.ByteStream):

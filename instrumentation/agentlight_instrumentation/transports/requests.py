@@ -43,9 +43,7 @@ class _Wire:
         self.exchange = exchange
 
     def send(self, edit: Edit | None) -> Any:
-        response = self._wrapped(
-            self._request if edit is None else self._edited(edit), *self._args, **self._kwargs
-        )
+        response = self._wrapped(self._request if edit is None else self._edited(edit), *self._args, **self._kwargs)
         response.request, response.url = self._request, self._request.url  # as the agent made it
         return response
 

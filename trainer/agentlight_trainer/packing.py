@@ -1,0 +1,131 @@
+"""Samples -> packs: token sequences merged into a prefix tree, so that what they share is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agentlight_trainer.trajectory import Sample
+
+
+@dataclass
+class Pack:
+    """A forest of tokens (N nodes, parents before children) and the T trained tokens that hang on it.
+
+    Two rollouts that sampled the same tokens share nodes, and still each has entries of its own among the T:
+    `samples_T` says whose advantage an entry earns, `places_T` where it sits in that sample.
+    """
+
+    samples: list[Sample]
+    ids_N: Tensor
+    positions_N: Tensor
+    parents_N: np.ndarray  # -1 at a root
+    sources_T: Tensor  # the node whose hidden state predicts the token
+    targets_T: Tensor
+    temperatures_T: Tensor
+    behaviour_logprobs_T: Tensor
+    samples_T: Tensor
+    places_T: np.ndarray
+
+    @property
+    def tokens(self) -> int:
+        return len(self.ids_N)
+
+    def attention_mask(self, dtype: torch.dtype) -> Tensor:
+        """Additive, 1 x 1 x N x N: a token sees its ancestors and itself."""
+        visible_NN = np.zeros((self.tokens, self.tokens), bool)
+        for node, parent in enumerate(self.parents_N):
+            if parent >= 0:
+                visible_NN[node] = visible_NN[parent]
+            visible_NN[node, node] = True
+        mask_NN = torch.zeros(visible_NN.shape, dtype=dtype)
+        return mask_NN.masked_fill_(~torch.from_numpy(visible_NN), torch.finfo(dtype).min)[None, None]
+
+
+class _Tree:
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.parents: list[int] = []
+        self.depths: list[int] = []
+        self.children: dict[tuple[int, int], int] = {}
+
+    def insert(self, ids: Sequence[int]) -> list[int]:
+        """The node of each id, shared as far as the sequence agrees with an earlier one."""
+        nodes, node = [], -1
+        for depth, token in enumerate(ids):
+            child = self.children.get((node, token))
+            if child is None:
+                child = self.children[node, token] = len(self.ids)
+                self.ids.append(token)
+                self.parents.append(node)
+                self.depths.append(depth)
+            nodes.append(child)
+            node = child
+        return nodes
+
+
+def pack_tree(samples: Sequence[Sample], max_tokens: int) -> list[Pack]:
+    """Neighbours in lexicographic order share most, so filling packs in that order keeps families together."""
+    ordered = sorted(samples, key=lambda sample: sample.ids.tolist())
+    packs, start, previous, total = [], 0, np.zeros(0, np.int64), 0
+    for number, sample in enumerate(ordered):
+        inner = _needed(sample)
+        new = len(inner) - _common(previous, inner)
+        if number > start and total + new > max_tokens:
+            packs.append(_pack(ordered[start:number]))
+            start, total, new = number, 0, len(inner)
+        total += new
+        previous = inner
+    if ordered:
+        packs.append(_pack(ordered[start:]))
+    return packs
+
+
+def pack_rows(samples: Sequence[Sample], _max_tokens: int) -> list[Pack]:
+    """Every sample alone: the plain computation, for models on which the tree does not hold."""
+    return [_pack([sample]) for sample in samples]
+
+
+def _needed(sample: Sample) -> np.ndarray:
+    """The ids whose hidden states are needed: up to the one before the last trained token."""
+    return sample.ids[: sample.trained[-1]]
+
+
+def _common(one: np.ndarray, other: np.ndarray) -> int:
+    length = min(len(one), len(other))
+    different = np.flatnonzero(one[:length] != other[:length])
+    return int(different[0]) if len(different) else length
+
+
+def _pack(samples: Sequence[Sample]) -> Pack:
+    tree = _Tree()
+    sources, targets, temperatures, behaviour, owners, places = [], [], [], [], [], []
+    for number, sample in enumerate(samples):
+        trained = sample.trained
+        nodes = np.array(tree.insert(_needed(sample).tolist()))
+        sources.append(nodes[trained - 1])  # the token at t is predicted by the hidden state at t - 1
+        targets.append(sample.ids[trained])
+        temperatures.append(sample.temperatures[trained])
+        behaviour.append(sample.behaviour_logprobs[trained])
+        owners.append(np.full(len(trained), number))
+        places.append(trained)
+
+    def joined(parts: list[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.concatenate(parts))
+
+    return Pack(
+        samples=list(samples),
+        ids_N=torch.tensor(tree.ids),
+        positions_N=torch.tensor(tree.depths),
+        parents_N=np.array(tree.parents),
+        sources_T=joined(sources),
+        targets_T=joined(targets),
+        temperatures_T=joined(temperatures),
+        behaviour_logprobs_T=joined(behaviour),
+        samples_T=joined(owners),
+        places_T=np.concatenate(places),
+    )
