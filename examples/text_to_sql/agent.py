@@ -12,11 +12,12 @@ from reward import score
 
 MODEL = "gpt-4o-mini"
 MAX_TURNS = 3
-INSTRUCTIONS = "Answer with one SQL query.\nTable: staff(name, team, city, age, salary)"
+INSTRUCTIONS = """You write SQLite queries.
+CREATE TABLE staff (name TEXT, team TEXT, city TEXT, age INTEGER, salary INTEGER)"""
 WORKED_EXAMPLES = [
-    ("Which people work in Rome?", "SELECT name FROM staff WHERE city = 'Rome'"),
     ("How many people are in the design team?", "SELECT COUNT(*) FROM staff WHERE team = 'design'"),
     ("Who is the youngest?", "SELECT name FROM staff ORDER BY age LIMIT 1"),
+    ("Which people work in Rome?", "SELECT name FROM staff WHERE city = 'Rome'"),
 ]
 
 

@@ -8,16 +8,27 @@ returned to a handler.
 
 from __future__ import annotations
 
+import ast
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
 _HANDLER = "agentlight handler"
-_VARIANTS = {  # how each kind of function gets to its result; generators yield values, and have none to score
-    "plain": "def {name}({parameters}):\n  result = inner({arguments})\n",
-    "coroutine": "async def {name}({parameters}):\n  result = await inner({arguments})\n",
-}
+# Names of our own start with `agentlight_`: a parameter or free variable may be called `inner` or `result`.
+_TRAMPOLINE = """\
+def outer():
+  {free}
+  {define} replacement({parameters}):
+    {doc}
+    def agentlight_inner(): {names}
+    agentlight_result = {get} agentlight_inner({arguments})
+    agentlight_handler = {handler!r}
+    agentlight_handler(agentlight_result)
+    return agentlight_result
+"""
+_HAS_DOCSTRING = 0x4000000  # from Python 3.13 on; before, a first constant that is text is the docstring
 
 
 class NotFound(LookupError):
@@ -29,11 +40,14 @@ def observe(module: CodeType, qualname: str, handler: Callable[[Any], None]) -> 
 
     Raises NotFound when no such function is defined, TypeError when it is a generator.
     """
-    functions = dict(_functions(module, ""))
-    if qualname not in functions:
-        raise NotFound(f"no function {qualname!r}; it defines: {', '.join(functions) or 'no function'}")
-    target = functions[qualname]
-    return _replaced(module, target, trampoline(target, handler))
+    functions = list(_functions(module, ""))
+    targets = [code for name, code in functions if name == qualname]  # an if and its else may define one each
+    if not targets:
+        known = dict.fromkeys(name for name, _ in functions)
+        raise NotFound(f"no function {qualname!r}; it defines: {', '.join(known) or 'no function'}")
+    for target in targets:
+        module = _replaced(module, target, trampoline(target, handler))
+    return module
 
 
 def _functions(code: CodeType, prefix: str) -> Iterator[tuple[str, CodeType]]:
@@ -44,7 +58,10 @@ def _functions(code: CodeType, prefix: str) -> Iterator[tuple[str, CodeType]]:
             is_function = bool(constant.co_flags & inspect.CO_NEWLOCALS)
             if is_function and not constant.co_name.startswith("<"):
                 yield name, constant
-            yield from _functions(constant, f"{name}.<locals>." if is_function else f"{name}.")
+            if constant.co_name.startswith("<generic parameters of "):  # `def f[T](x: T)`, Python 3.12
+                yield from _functions(constant, prefix)
+            else:
+                yield from _functions(constant, f"{name}.<locals>." if is_function else f"{name}.")
 
 
 def _replaced(code: CodeType, old: CodeType, new: CodeType) -> CodeType:
@@ -60,27 +77,26 @@ def trampoline(code: CodeType, handler: Callable[[Any], None]) -> CodeType:
     """Code with `code`'s signature that runs it and calls `handler` with its result."""
     if inspect.CO_GENERATOR & code.co_flags or inspect.CO_ASYNC_GENERATOR & code.co_flags:
         raise TypeError(f"{code.co_name} is a generator: it has no one return value")
-    variant = _VARIANTS["coroutine" if code.co_flags & inspect.CO_COROUTINE else "plain"]
+    is_async = bool(code.co_flags & inspect.CO_COROUTINE)
     parameters, arguments = _signature(code)
     # A function compiled inside another that binds the same names gets the same free variables, in the same
     # order, so the closure that was made for the old code fits the new one and the old one within it.
-    source = variant.format(name="replacement", parameters=parameters, arguments=arguments)
-    inner = "  def inner(): " + ("; ".join(code.co_freevars) or "pass") + "\n"
-    head, body = source.split("\n", 1)
-    lines = [
-        head,
-        inner.rstrip("\n"),
-        *body.rstrip("\n").split("\n"),
-        f"  observer = {_HANDLER!r}",
-        "  observer(result)",
-        "  return result",
-    ]
-    outer = [
-        "def outer():",
-        *(f"  {name} = None" for name in code.co_freevars),
-        *("  " + line for line in lines),
-    ]
-    compiled = compile("\n".join(outer), code.co_filename, "exec")
+    source = _TRAMPOLINE.format(
+        free="; ".join(f"{name} = None" for name in code.co_freevars) or "pass",
+        define="async def" if is_async else "def",
+        parameters=parameters,
+        doc=repr(_docstring(code)),
+        names="; ".join(code.co_freevars) or "pass",
+        get="await" if is_async else "",
+        arguments=arguments,
+        handler=_HANDLER,
+    )
+    tree = ast.parse(source)
+    for node in ast.walk(tree):  # in a traceback, our frame is at the line of the definition
+        if isinstance(node, (ast.stmt, ast.expr, ast.arg)):
+            node.lineno = node.end_lineno = code.co_firstlineno
+            node.col_offset = node.end_col_offset = 0
+    compiled = compile(tree, code.co_filename, "exec", dont_inherit=True)
     replacement = _constant(_constant(compiled, "outer"), "replacement")
     consts = tuple(
         code if isinstance(constant, CodeType) else handler if constant == _HANDLER else constant
@@ -93,6 +109,12 @@ def trampoline(code: CodeType, handler: Callable[[Any], None]) -> CodeType:
     if hasattr(code, "co_qualname"):
         changes["co_qualname"] = code.co_qualname  # type: ignore[attr-defined]  # 3.11
     return replacement.replace(**changes)
+
+
+def _docstring(code: CodeType) -> str | None:
+    marked = sys.version_info < (3, 13) or code.co_flags & _HAS_DOCSTRING
+    first = code.co_consts[0] if marked and code.co_consts else None
+    return first if isinstance(first, str) else None
 
 
 def _constant(code: CodeType, name: str) -> CodeType:

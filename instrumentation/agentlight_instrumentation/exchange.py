@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import time
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -66,12 +67,20 @@ class Exchange:
         return edit
 
     @property
-    def asks_server(self) -> str | None:
-        """The URL that tells what the server is; None when that is known already."""
+    def asks_server(self) -> Edit | None:
+        """The GET that tells what the server is; None when that is known already."""
         edit = route(self.url, self.suffix, self.body, self.parsed)
-        if not servers.worth_asking(edit.url, edit.model or str(self.parsed.get("model") or "")):
+        if not servers.worth_asking(edit.url, self._model(edit)):
             return None
-        return edit.url[: urlsplit(edit.url)._replace(query="").geturl().rindex(self.suffix)] + "/models"
+        url = edit.url[: urlsplit(edit.url)._replace(query="").geturl().rindex(self.suffix)] + "/models"
+        return replace(edit, url=url, body=None)
+
+    def answered(self, question: Edit, status: int, body: bytes) -> None:
+        """The server has said what it is."""
+        servers.answered(question.url, self._model(question), status, body)
+
+    def _model(self, edit: Edit) -> str:
+        return edit.model or str(self.parsed.get("model") or "")
 
     def names_an_added_field(self, error_body: bytes) -> bool:
         return any(name.encode() in error_body for name in self.edit.added)
@@ -96,37 +105,33 @@ class Exchange:
 
     def feed(self, chunk: bytes) -> bytes:
         """The next bytes of the reply; returns what the agent gets to see of what has passed so far."""
-        if self._finished or self._broken:
+        if self._finished:
             return chunk
-        if not (self._events is not None and self.edit.added):
+        if self._events is None or self._encoding:
             self._body.append(chunk)
-            if self._events is not None and b"[DONE]" in chunk:
-                self.finish()  # SDKs leave here: commit before the agent goes on
             return chunk
-        held = self._events.rest + chunk
-        with Guarded("read a streamed reply") as guard:
-            return self._pass_events(chunk)
-        if guard.failed:
-            self._broken = "the streamed reply could not be read"
-            self._events.rest = b""
-        return held
-
-    def _pass_events(self, chunk: bytes) -> bytes:
-        assert self._events is not None
         shown, done = [], False
         for event in self._events.feed(chunk):
-            data = data_of(event)
-            if data == b"[DONE]":
-                done = True
-            elif data is not None:
-                seen = self._reader.add(data)
-                if seen is None:
-                    continue
-                event = with_data(event, data, seen)
-            shown.append(event)
+            shown.append(self._pass_event(event))
+            done = done or data_of(event) == b"[DONE]"
         if done:
-            self.finish()
-        return b"".join(shown)
+            self.finish()  # SDKs leave here: commit before the agent goes on
+        return b"".join(shown) if self.edit.added else chunk
+
+    def _pass_event(self, event: bytes) -> bytes:
+        """Read one event of a stream; returns what the agent gets to see of it."""
+        data = data_of(event)
+        if data is None or data == b"[DONE]":
+            return event
+        with Guarded("read a streamed reply") as guard:
+            try:
+                seen = self._reader.add(data)
+                return b"" if seen is None else with_data(event, data, seen)
+            except (msgspec.DecodeError, ValueError) as error:
+                self._broken = f"the reply could not be read: {error}"
+        if guard.failed:
+            self._broken = "the reply could not be read"
+        return event
 
     def whole(self, body: bytes) -> bytes:
         """A reply that arrived in one piece; returns it as the agent gets to see it, and records the call."""
@@ -144,7 +149,7 @@ class Exchange:
         if self._events is None or not self.edit.added:
             return b""
         rest, self._events.rest = self._events.rest, b""
-        return rest
+        return rest if self._finished else self._pass_event(rest)
 
     def finish(self, error: BaseException | None = None, *, left_early: bool = False) -> None:
         """Record the call, with what has arrived; the first call of this method counts."""
@@ -184,7 +189,7 @@ class Exchange:
             ended_at=time.time(),
         )
         span.status, span.error = self._status(reader, span, error, left_early)
-        span.reason = self._broken or why_not_trainable(span, info)
+        span.reason = (self._broken if span.status == "ok" else None) or why_not_trainable(span, info)
         span.trainable = span.reason is None
         return span
 
@@ -203,19 +208,19 @@ class Exchange:
     def _read_body(self) -> Any:
         """The reader, fed with what was only passed on so far."""
         body, self._body = b"".join(self._body), []
-        if not body:
-            return self._reader
-        try:
-            from agentlight_instrumentation.encodings import decode
+        with Guarded("read a reply") as guard:
+            try:
+                if body:
+                    from agentlight_instrumentation.encodings import decode
 
-            body = decode(body, self._encoding)
-            if self._events is None:
-                self._reader.add(body)
-            else:
-                for event in [*self._events.feed(body), self._events.rest]:
-                    data = data_of(event)
-                    if data is not None and data != b"[DONE]":
-                        self._reader.add(data)
-        except (msgspec.DecodeError, ValueError) as error:
-            self._broken = self._broken or f"the reply could not be read: {error}"
+                    body = decode(body, self._encoding)
+                if self._events is not None:
+                    for event in [*self._events.feed(body), self._events.rest]:
+                        self._pass_event(event)
+                elif body:
+                    self._reader.add(body)
+            except (msgspec.DecodeError, ValueError) as error:
+                self._broken = self._broken or f"the reply could not be read: {error}"
+        if guard.failed:
+            self._broken = self._broken or "the reply could not be read"
         return self._reader

@@ -24,8 +24,8 @@ class Wire(Protocol):
     def send(self, edit: Edit | None) -> Any:
         """Send the request, edited; None sends the agent's own. Returns the library's response, body unread."""
 
-    def get(self, url: str) -> Any:
-        """GET `url` with the request's own headers; returns (status, body)."""
+    def get(self, edit: Edit) -> Any:
+        """GET `edit.url` with the request's own headers, less the dropped ones; returns (status, body)."""
 
     def read(self, response: Any) -> Any:
         """The whole body as it came over the wire; the response stays usable through `replace`."""
@@ -35,7 +35,7 @@ class Wire(Protocol):
         ...
 
     def replace(self, response: Any, body: bytes) -> Any:
-        """The response with this body in place of the one that `read` took."""
+        """The response with this body in place of the one that `read` took; watched as by `watch`."""
 
     def watch(self, response: Any, exchange: Exchange) -> Any:
         """The response, its body passing through `exchange.feed` and ending in `exchange.finish`."""
@@ -43,45 +43,47 @@ class Wire(Protocol):
 
 def converse(exchange: Exchange, wire: Wire) -> Steps:
     """Send the agent's request, upgraded where that is known to work, and return the response it is to get."""
-    url = None
+    question = None
     with Guarded("look up the server"):
-        url = exchange.asks_server
-    if url is not None:
+        question = exchange.asks_server
+    if question is not None:
         try:
-            status, body = yield partial(wire.get, url)
+            answer = yield partial(wire.get, question)
+        except Exception:
+            answer = None  # the server is down: the agent's own request will tell the agent, the next call asks again
+        if answer is not None:
             with Guarded("read what the server serves"):
-                servers.answered(url, status, body)
-        except (
-            Exception
-        ):  # the server is down: the agent's own request will tell the agent, and the next call asks again
-            servers.ask_again(url)
+                exchange.answered(question, *answer)
     edit = None
     with Guarded("upgrade a request"):
         edit = exchange.plan()
     try:
-        response = yield from _send(exchange, wire, edit)
+        response, body = yield from _send(exchange, wire, edit)
+        compressed = bool(wire.head(response)[2])
+        if exchange.edit.added and not exchange.is_stream and exchange.http_status == 200 and not compressed:
+            body = exchange.whole((yield partial(wire.read, response)))
     except BaseException as error:
         exchange.finish(error)
         raise
-    if exchange.edit.added and not exchange.is_stream and exchange.http_status == 200 and not wire.head(response)[2]:
-        body = yield partial(wire.read, response)
-        return wire.replace(response, exchange.whole(body))
-    return wire.watch(response, exchange)
+    return wire.watch(response, exchange) if body is None else wire.replace(response, body)
 
 
 def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
+    """The response, and its body where that had to be read."""
     response = yield partial(wire.send, edit if edit is not None and edit.changes else None)
     exchange.begin(*wire.head(response))
-    if exchange.edit.added and 400 <= (exchange.http_status or 0) < 500:
-        body = yield partial(wire.read, response)
-        if not exchange.names_an_added_field(body):
-            return wire.replace(response, body)
-        # This server does not know the fields: once more without them, and never again with them.
-        servers.remember(exchange.edit.url, servers.describe({}))
-        edit = exchange.plan(add_fields=False)
-        response = yield partial(wire.send, edit if edit.changes else None)
-        exchange.begin(*wire.head(response))
-    return response
+    if not exchange.edit.added or not 400 <= (exchange.http_status or 0) < 500:
+        return response, None
+    body = yield partial(wire.read, response)
+    if not exchange.names_an_added_field(body):
+        return response, body
+    # Perhaps this server does not know the fields: once more without them, and if that helps, never again with them.
+    edit = exchange.plan(add_fields=False)
+    response = yield partial(wire.send, edit if edit.changes else None)
+    exchange.begin(*wire.head(response))
+    if (exchange.http_status or 0) < 400:
+        servers.remember(edit.url, servers.describe({}))
+    return response, None
 
 
 def drive(steps: Steps) -> Any:

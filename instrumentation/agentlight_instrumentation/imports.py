@@ -35,7 +35,7 @@ class Hook:
         if spec is not None and spec.loader is not None:
             if name in self.libraries:
                 _after_load(spec.loader, name, self.libraries[name])
-            if self.function is not None and name == self.function[0]:
+            if self.function is not None and name == self.function[0] and not hasattr(spec.loader, "observes"):
                 change_code(spec.loader, self.function)
         return spec
 

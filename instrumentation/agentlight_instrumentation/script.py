@@ -33,6 +33,8 @@ def claim(module: str, qualname: str) -> None:
 class _Script:
     """Finder and loader of the one module `__main__`, from a script's source."""
 
+    observes = True  # tells the import hook that the code of this loader needs no second change
+
     def __init__(self, path: str, function: tuple[str, str]) -> None:
         self.path = path
         self.function = function
@@ -63,7 +65,9 @@ class _Script:
 
     def _run(self, code: Any, names: dict[str, Any], loader: Any) -> None:
         names.update(__spec__=None, __loader__=loader, __package__=None, __cached__=None)
-        if names["__name__"] == "__main__":
+        if names["__name__"] == "__main__" and getattr(sys.flags, "safe_path", False):  # -P, Python 3.11
+            del sys.path[0]
+        elif names["__name__"] == "__main__":
             sys.path[0] = os.path.dirname(os.path.realpath(self.path))
         exec(code, names)
 

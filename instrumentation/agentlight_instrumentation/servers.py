@@ -47,21 +47,21 @@ def remember(url: str, info: dict[str, Any]) -> None:
 
 
 def worth_asking(url: str, model: str) -> bool:
-    """True once for each server and model: when the server is new, or serves a model that it did not before."""
+    """True until the server has answered for the model: when it is new, or serves a model that it did not before.
+
+    Calls that run at the same time ask each for itself: one that did not wait would go out without our fields.
+    """
     info = find(url)
     if is_public(url) or (info is not None and (not info["vllm"] or model in info["models"])):
         return False
-    if (origin(url), model) in _asked:
-        return False
-    _asked.add((origin(url), model))
-    return True
+    return (origin(url), model) not in _asked
 
 
-def answered(url: str, status: int, body: bytes) -> None:
+def answered(url: str, model: str, status: int, body: bytes) -> None:
     """Remember what GET /v1/models said; a server that has no such path is no vLLM server."""
     if status >= 500:
-        ask_again(url)
         return
+    _asked.add((origin(url), model))
     import json
 
     try:
@@ -69,11 +69,6 @@ def answered(url: str, status: int, body: bytes) -> None:
     except ValueError:
         models = {}
     remember(url, describe(models if isinstance(models, dict) else {}))
-
-
-def ask_again(url: str) -> None:
-    """Forget that the server was asked."""
-    _asked.difference_update({asked for asked in _asked if asked[0] == origin(url)})
 
 
 def describe(models: Any, logprobs_mode: str | None = None, *, generation_defaults: bool = True) -> dict[str, Any]:

@@ -68,8 +68,13 @@ def _rewards(txn: Any, dbs: dict[str, Any]) -> list[str]:
         rollout = bytes(key)[:16]
         if txn.get(rollout, db=dbs["rollouts"]) is None:
             findings.append(f"reward of rollout {rollout.hex()}: no such rollout")
-        reward = unpack(value)
-        if not math.isfinite(reward["value"]):
+        try:
+            reward = unpack(value)
+            finite = math.isfinite(reward["value"])
+        except Exception as error:  # bytes on a disk can be anything
+            findings.append(f"reward of rollout {rollout.hex()}: unreadable ({type(error).__name__}: {error})")
+            continue
+        if not finite:
             findings.append(
                 f"reward {reward['name']!r} of rollout {rollout.hex()} is {reward['value']}: counted as unscored"
             )

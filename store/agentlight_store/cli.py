@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -18,6 +19,8 @@ from agentlight_store.views import as_json, rollout_line, span_line
 
 def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what an agent said may be no text that this terminal has
     try:
         return options.run(options)
     except AgentlightError as error:
@@ -139,9 +142,8 @@ def _print_table(header: list[str], rows: list[list[str]]) -> int:
     table = Table(*header, box=None, pad_edge=False, show_header=any(header))
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console = Console()
-    # Piped into a file or another program, a row is never folded.
-    console.print(table, soft_wrap=not console.is_terminal, crop=console.is_terminal)
+    # Piped into a file or another program, a row is neither folded nor cut.
+    Console(width=None if sys.stdout.isatty() else 10_000).print(table)
     return 0
 
 

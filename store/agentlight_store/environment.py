@@ -35,6 +35,7 @@ NETWORK_FILESYSTEMS = (
 
 Result = TypeVar("Result")
 _open_environments: weakref.WeakValueDictionary[str, Environment] = weakref.WeakValueDictionary()
+_opening = _thread.RLock()
 
 
 class Environment:
@@ -44,50 +45,83 @@ class Environment:
         self.path = path
         # One lock around every transaction: growing the map needs that none is open in this process. `_thread`
         # and not `threading`: nothing for gevent to patch, nothing imported before the agent imports it.
-        self.lock = _thread.allocate_lock()
+        self.lock = _thread.RLock()
+        self.busy = False  # a transaction of the thread that has the lock is open
+        self.postponed: list[Callable[[Any, dict[str, Any]], Any]] = []
+        self._handles = 0
         self._open(create)
 
     @staticmethod
     def at(path: str | os.PathLike[str], *, create: bool = False) -> Environment:
+        """The environment of that path; each call of this method asks for one call of `close`."""
         real = os.path.realpath(path)
-        known = _open_environments.get(real)
-        if known is None:
-            known = _open_environments[real] = Environment(real, create=create)
-        return known
+        with _opening:  # of two threads that come at once, one opens
+            known = _open_environments.get(real)
+            if known is None:
+                known = _open_environments[real] = Environment(real, create=create)
+            known._handles += 1
+            return known
 
-    def write(self, action: Callable[[Any, dict[str, Any]], Result]) -> Result:
-        """Run `action(txn, dbs)` in one write transaction and commit; grows the map when it is full."""
-        return self._run(action, write=True)
+    def write(self, action: Callable[[Any, dict[str, Any]], Result]) -> Result | None:
+        """Run `action(txn, dbs)` in one write transaction and commit; grows the map when it is full.
+
+        Called from within a transaction of the same thread it returns None and runs the action right after that
+        transaction: so it is with a stream that the garbage collector finalises, and with signal handlers.
+        """
+        with self.lock:
+            if self.busy:
+                self.postponed.append(action)
+                return None
+            try:
+                return self._run(action, write=True)
+            finally:
+                while self.postponed:
+                    self._run(self.postponed.pop(0), write=True)
 
     def read(self, action: Callable[[Any, dict[str, Any]], Result]) -> Result:
         """Run `action(txn, dbs)` in one read transaction."""
-        return self._run(action, write=False)
+        with self.lock:
+            if self.busy:
+                with self._env.begin() as txn:
+                    return action(txn, self._databases)
+            return self._run(action, write=False)
 
     def close(self) -> None:
-        with self.lock:
-            self._env.close()
-        _open_environments.pop(self.path, None)
+        """Give up one handle; the last one closes the environment."""
+        with _opening:
+            self._handles -= 1
+            if self._handles > 0:
+                return
+            with self.lock:
+                self._env.close()
+            _open_environments.pop(self.path, None)
 
     def _run(self, action: Callable[[Any, dict[str, Any]], Result], *, write: bool) -> Result:
-        with self.lock:
-            if self._pid != os.getpid():
-                # The inherited handle is unusable after fork, and LMDB refuses a second open while it is there.
-                self._env.close()
-                self._open(create=False)
-            for _ in range(64):
-                try:
-                    with self._env.begin(write=write) as txn:
-                        return action(txn, self._databases)
-                except lmdb.MapFullError:
-                    self._grow()
-                except lmdb.MapResizedError:
-                    self._env.set_mapsize(0)  # another process grew it: adopt
-                except lmdb.ReadersFullError:
-                    if not self._env.reader_check():
-                        raise StoreError(f"{self.path}: all {MAX_READERS} reader slots are in use") from None
-                except lmdb.Error as error:
-                    raise self._translated(error) from error
-            raise StoreFull(f"{self.path}: the map could not be grown to what one write needs")
+        self.busy = True
+        try:
+            return self._transact(action, write=write)
+        finally:
+            self.busy = False
+
+    def _transact(self, action: Callable[[Any, dict[str, Any]], Result], *, write: bool) -> Result:
+        if self._pid != os.getpid():
+            # The inherited handle is unusable after fork, and LMDB refuses a second open while it is there.
+            self._env.close()
+            self._open(create=False)
+        for _ in range(64):
+            try:
+                with self._env.begin(write=write) as txn:
+                    return action(txn, self._databases)
+            except lmdb.MapFullError:
+                self._grow()
+            except lmdb.MapResizedError:
+                self._env.set_mapsize(0)  # another process grew it: adopt
+            except lmdb.ReadersFullError:
+                if not self._env.reader_check():
+                    raise StoreError(f"{self.path}: all {MAX_READERS} reader slots are in use") from None
+            except lmdb.Error as error:
+                raise self._translated(error) from error
+        raise StoreFull(f"{self.path}: the map could not be grown to what one write needs")
 
     def _grow(self) -> None:
         size = self._env.info()["map_size"] * 2
@@ -106,7 +140,8 @@ class Environment:
         filesystem = filesystem_of(self.path)
         if filesystem.startswith(NETWORK_FILESYSTEMS):
             raise StoreError(
-                f"{self.path} is on a network file system ({filesystem}), where LMDB loses data; give --store a local folder"
+                f"{self.path} is on a network file system ({filesystem}), where LMDB loses data; "
+                "give --store a local folder"
             )
         writable = os.access(self.path, os.W_OK) and (create or os.access(os.path.join(self.path, "data.mdb"), os.W_OK))
         try:
@@ -117,8 +152,18 @@ class Environment:
             raise self._translated(error) from error
         self._pid = os.getpid()
         self._env.reader_check()  # slots of killed readers would stop page reuse
-        self._check_version(create)
-        self._databases = {name: self._env.open_db(name.encode(), create=writable) for name in DATABASES}
+        for _ in range(64):
+            try:
+                self._check_version(create)
+                self._databases = {name: self._env.open_db(name.encode(), create=writable) for name in DATABASES}
+                return
+            except lmdb.MapResizedError:
+                self._env.set_mapsize(0)  # another process grew it in this moment: adopt
+            except lmdb.MapFullError:
+                self._grow()
+            except lmdb.Error as error:
+                raise self._translated(error) from error
+        raise StoreFull(f"{self.path}: the map could not be grown to what opening needs")
 
     def _lmdb_open(self, map_size: int, writable: bool) -> Any:
         durable = os.environ.get("AGENTLIGHT_DURABILITY") == "os"
@@ -147,15 +192,17 @@ class Environment:
 
     def _check_version(self, create: bool) -> None:
         try:
-            meta = self._env.open_db(b"meta", create=create)
-            with self._env.begin(write=create) as txn:
-                if create:
-                    txn.put(b"version", str(VERSION).encode(), db=meta, overwrite=False)
+            if create:
+                with self._env.begin(write=True) as txn:
+                    # Another program's environment is not made ours: only an empty one gets a version.
+                    if txn.stat(self._env.open_db(None, txn=txn))["entries"] == 0:
+                        meta = self._env.open_db(b"meta", txn=txn)
+                        txn.put(b"version", str(VERSION).encode(), db=meta)
+            meta = self._env.open_db(b"meta", create=False)
+            with self._env.begin() as txn:
                 found = txn.get(b"version", db=meta)
         except lmdb.NotFoundError:
             found = None
-        except lmdb.Error as error:
-            raise self._translated(error) from error
         if found is None:
             raise StoreVersionError(f"{self.path} is an LMDB environment, but no agentlight store")
         if found != str(VERSION).encode():
@@ -187,10 +234,29 @@ def filesystem_of(path: str) -> str:
     return kind
 
 
-def _renew_locks() -> None:
-    # A lock that another thread held at the fork would never be released in the child.
+# At a fork no other thread may be in a transaction: in the child it would never end, and LMDB's `close` waits for it.
+# Each lock is waited for, but not for ever: an agent is never held up by a store that hangs.
+FORK_WAIT = 10.0  # seconds
+_held_at_fork: list[Any] = []
+
+
+def _before_fork() -> None:
+    for lock in [_opening, *(environment.lock for environment in list(_open_environments.values()))]:
+        if lock.acquire(timeout=FORK_WAIT):
+            _held_at_fork.append(lock)
+
+
+def _after_fork_in_parent() -> None:
+    while _held_at_fork:
+        _held_at_fork.pop().release()
+
+
+def _after_fork_in_child() -> None:
+    global _opening
+    _held_at_fork.clear()
+    _opening = _thread.RLock()
     for environment in list(_open_environments.values()):
-        environment.lock = _thread.allocate_lock()
+        environment.lock, environment.busy, environment.postponed = _thread.RLock(), False, []
 
 
-os.register_at_fork(after_in_child=_renew_locks)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

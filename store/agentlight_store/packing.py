@@ -26,7 +26,14 @@ def _packb(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    return msgpack.unpackb(data, unicode_errors="surrogatepass", strict_map_key=False)
+    try:
+        return msgpack.unpackb(data, unicode_errors="surrogatepass", strict_map_key=False)
+    except TypeError:  # a tuple as a key comes back as a list, which no dict holds
+        return msgpack.unpackb(data, unicode_errors="surrogatepass", strict_map_key=False, object_pairs_hook=_pairs)
+
+
+def _pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    return {repr(key) if isinstance(key, (list, dict)) else key: value for key, value in pairs}
 
 
 def _plain(value: Any, depth: int) -> Any:

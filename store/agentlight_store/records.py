@@ -1,4 +1,4 @@
-"""A span to its bytes and back: scalars in one msgpack map, tokens and messages as references into chains."""
+"""A span to its bytes and back: one msgpack list, with tokens, messages and settings as references into chains."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from agentlight_store.packing import (
 from agentlight_store.span import Choice, Span
 
 # Fields that are kept as they are. An allow-list: nothing else of a request or reply reaches the disk.
-SCALARS = (
-    "role", "pid", "dialect", "server", "model", "model_root", "policy_version", "adapter_root", "sampling", "usage",
-    "status", "trainable", "reason", "http_status", "started_at", "ended_at", "error",
-)  # fmt: skip
+# The settings of a run's calls are mostly the same: stored once, and referred to.
+SETTINGS = ("role", "dialect", "server", "model", "model_root", "policy_version", "adapter_root", "sampling")
+OUTCOME = ("pid", "usage", "status", "trainable", "reason", "http_status", "started_at", "ended_at", "error")
 
 
 def write_span(txn: Any, dbs: dict[str, Any], tips: TokenTips, rollout: bytes, span: Span) -> bytes:
     """Store what the span refers to and return the span's own bytes."""
-    record: dict[str, Any] = {name: getattr(span, name) for name in SCALARS}
-    record["messages"] = put_list(txn, dbs["blobs"], span.messages)
-    if span.tools is not None:
-        record["tools"] = put_list(txn, dbs["blobs"], span.tools)
-    prompt, prompt_key = b"", ROOT
+    prompt, prompt_key = b"", None
     if span.prompt_ids is not None:
         prompt = ids_to_bytes(span.prompt_ids)
-        prompt_key = record["prompt"] = tips.put(txn, dbs["tokens"], rollout, prompt)
-    record["choices"] = [_write_choice(txn, dbs, tips, rollout, prompt_key, prompt, choice) for choice in span.choices]
+        prompt_key = tips.put(txn, dbs["tokens"], rollout, prompt)
+    record = [
+        put_list(txn, dbs["blobs"], [[getattr(span, name) for name in SETTINGS]]),
+        put_list(txn, dbs["blobs"], span.messages),
+        None if span.tools is None else put_list(txn, dbs["blobs"], span.tools),
+        prompt_key,
+        [_write_choice(txn, dbs, tips, rollout, prompt_key or ROOT, prompt, choice) for choice in span.choices],
+        *(getattr(span, name) for name in OUTCOME),
+    ]
     return pack(record)
 
 
@@ -44,20 +46,14 @@ def _write_choice(
     prompt_key: bytes,
     prompt: bytes,
     choice: Choice,
-) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "index": choice.index,
-        "text": choice.text,
-        "tool_calls": choice.tool_calls,
-        "finish_reason": choice.finish_reason,
-    }
+) -> list[Any]:
+    completion_key, num_tokens = None, 0
     if choice.completion_ids is not None:
         ids = ids_to_bytes(choice.completion_ids)
-        record["completion"] = tips.extend(txn, dbs["tokens"], rollout, prompt_key, prompt, ids)
-        record["num_tokens"] = len(ids) // 4
-    if choice.completion_logprobs is not None:
-        record["logprobs"] = floats_to_bytes(choice.completion_logprobs)
-    return record
+        completion_key, num_tokens = tips.extend(txn, dbs["tokens"], rollout, prompt_key, prompt, ids), len(ids) // 4
+    logprobs = None if choice.completion_logprobs is None else floats_to_bytes(choice.completion_logprobs)
+    said = [choice.index, choice.text, choice.tool_calls, choice.finish_reason]
+    return [*said, completion_key, num_tokens, logprobs]
 
 
 class SpanReader:
@@ -71,21 +67,27 @@ class SpanReader:
 
     def read(self, rollout_id: str, span_id: str, data: bytes) -> Span:
         """Raises StoreError where a segment or message that the span refers to is missing."""
-        record = unpack(data)
-        span = Span(span_id=span_id, rollout_id=rollout_id, **{name: record[name] for name in SCALARS})
-        span.messages = self._list(record["messages"])
-        span.tools = self._list(record["tools"]) if "tools" in record else None
-        span.prompt_ids = self._ids(record["prompt"]) if "prompt" in record else None
-        span.choices = [self._choice(choice) for choice in record["choices"]]
-        return span
+        settings, messages, tools, prompt, choices, *outcome = unpack(data)
+        (values,) = self._list(settings)
+        fields = dict(zip(SETTINGS, values, strict=True)) | dict(zip(OUTCOME, outcome, strict=True))
+        return Span(
+            span_id=span_id,
+            rollout_id=rollout_id,
+            messages=self._list(messages),
+            tools=None if tools is None else self._list(tools),
+            prompt_ids=None if prompt is None else self._ids(prompt),
+            choices=[self._choice(choice) for choice in choices],
+            **fields,
+        )
 
-    def _choice(self, record: dict[str, Any]) -> Choice:
-        choice = Choice(record["index"], record["text"], record["tool_calls"], record["finish_reason"])
-        if "completion" in record:
-            ids = self._ids(record["completion"])
-            choice.completion_ids = ids[len(ids) - record["num_tokens"] :]
-        if "logprobs" in record:
-            choice.completion_logprobs = floats_from_bytes(record["logprobs"])
+    def _choice(self, record: list[Any]) -> Choice:
+        *said, completion_key, num_tokens, logprobs = record
+        choice = Choice(*said)
+        if completion_key is not None:
+            ids = self._ids(completion_key)
+            choice.completion_ids = ids[len(ids) - num_tokens :]
+        if logprobs is not None:
+            choice.completion_logprobs = floats_from_bytes(logprobs)
         return choice
 
     def _ids(self, key: bytes) -> Any:

@@ -33,7 +33,7 @@ def load_scorer(target: str) -> Scorer:
     sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script: its neighbours can be imported
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ScorerError(f"{file} could not be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)

@@ -37,6 +37,7 @@ class Store:
         self._environment = environment
         self._tips = TokenTips()
         self._pid = os.getpid()
+        self._closed = False
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], create: bool = False) -> Store:
@@ -52,7 +53,10 @@ class Store:
         return self._environment
 
     def close(self) -> None:
-        self._environment.close()
+        """Other stores of this process on the same path stay open."""
+        if not self._closed:
+            self._closed = True
+            self._environment.close()
 
     def __enter__(self) -> Store:
         return self
@@ -80,12 +84,16 @@ class Store:
                 TokenTips(),
             )  # those of an aborted transaction would point to nothing
             txn.put(rollout, header, db=dbs["rollouts"], overwrite=False)
-            txn.put(key, write_span(txn, dbs, tips, rollout, span), db=dbs["spans"])
+            record = write_span(txn, dbs, tips, rollout, span)
+            cursor = txn.cursor(dbs["spans"])
+            last = not cursor.last() or cursor.key() < key
+            cursor.put(key, record, append=last)  # in order, LMDB fills its pages, else only half of each
             written.append(tips)
 
         written: list[TokenTips] = []
         self._environment.write(write)
-        self._tips = written[-1]
+        if written:
+            self._tips = written[-1]
         return span_key.hex()
 
     def begin_rollout(
@@ -170,8 +178,9 @@ class Store:
         )
         if len(matches) > 1:
             raise UnknownRollout(f"{len(matches)} rollouts in {self.path} have ids that begin with {rollout_id!r}")
-        key = _key(matches[0] if matches else rollout_id)
-        if self._environment.read(lambda txn, dbs: txn.get(key, db=dbs["rollouts"])) is None:
+        known = matches or len(rollout_id) >= 32
+        key = _key(matches[0] if matches else rollout_id) if known else b""
+        if not key or self._environment.read(lambda txn, dbs: txn.get(key, db=dbs["rollouts"])) is None:
             raise UnknownRollout(f"no rollout {rollout_id!r} in {self.path}; `agentlight-store ls` lists them")
         return key
 

@@ -1,13 +1,5 @@
-"""Offline GRPO on stored rollouts: `train(TrainConfig(stores=("./store",)))`; knows nothing of agents or SDKs."""
+"""Offline GRPO on stored rollouts: `agentlight_trainer.train.train(TrainConfig(stores=("./store",)))`; knows no SDK."""
 
 from agentlight_trainer.config import TrainConfig
 
-__all__ = ["TrainConfig", "train"]
-
-
-def __getattr__(name: str):
-    if name == "train":  # importing torch takes seconds, and `--help` needs none of it
-        from agentlight_trainer.train import train
-
-        return train
-    raise AttributeError(name)
+__all__ = ["TrainConfig"]

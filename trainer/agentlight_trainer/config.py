@@ -89,5 +89,5 @@ def _argument(setting: Any) -> dict[str, Any]:
 
 
 def parse(argv: list[str] | None = None) -> TrainConfig:
-    given = vars(parser().parse_args(argv))
-    return TrainConfig(**given | {"stores": tuple(given["stores"])})
+    given: dict[str, Any] = vars(parser().parse_args(argv))
+    return TrainConfig(**{**given, "stores": tuple(given["stores"])})

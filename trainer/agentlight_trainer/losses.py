@@ -1,4 +1,4 @@
-"""Objectives as pure functions on plain tensors, one entry a trained token; a weight a token carries the denominator."""
+"""Objectives as pure functions on plain tensors: an entry a trained token, whose weight carries the denominator."""
 
 from __future__ import annotations
 

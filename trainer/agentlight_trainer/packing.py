@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agentlight_trainer.attention import Run
 from agentlight_trainer.trajectory import Sample
 
 
@@ -23,35 +25,27 @@ class Pack:
     samples: list[Sample]
     ids_N: Tensor
     positions_N: Tensor
-    parents_N: np.ndarray  # -1 at a root
+    runs: list[Run]  # the N in order, cut where a sequence left what was there before
     sources_T: Tensor  # the node whose hidden state predicts the token
     targets_T: Tensor
     temperatures_T: Tensor
     behaviour_logprobs_T: Tensor
     samples_T: Tensor
     places_T: np.ndarray
+    anchor_logprobs_T: Tensor | None = None  # by the weights at the start, set by the pre-flight
 
     @property
     def tokens(self) -> int:
         return len(self.ids_N)
 
-    def attention_mask(self, dtype: torch.dtype) -> Tensor:
-        """Additive, 1 x 1 x N x N: a token sees its ancestors and itself."""
-        visible_NN = np.zeros((self.tokens, self.tokens), bool)
-        for node, parent in enumerate(self.parents_N):
-            if parent >= 0:
-                visible_NN[node] = visible_NN[parent]
-            visible_NN[node, node] = True
-        mask_NN = torch.zeros(visible_NN.shape, dtype=dtype)
-        return mask_NN.masked_fill_(~torch.from_numpy(visible_NN), torch.finfo(dtype).min)[None, None]
-
 
 class _Tree:
     def __init__(self) -> None:
         self.ids: list[int] = []
-        self.parents: list[int] = []
         self.depths: list[int] = []
         self.children: dict[tuple[int, int], int] = {}
+        self.runs: list[Run] = []
+        self.run_of: list[int] = []  # a node's
 
     def insert(self, ids: Sequence[int]) -> list[int]:
         """The node of each id, shared as far as the sequence agrees with an earlier one."""
@@ -61,10 +55,14 @@ class _Tree:
             if child is None:
                 child = self.children[node, token] = len(self.ids)
                 self.ids.append(token)
-                self.parents.append(node)
                 self.depths.append(depth)
+                self.run_of.append(len(self.runs))
             nodes.append(child)
             node = child
+        shared = sum(self.run_of[node] < len(self.runs) for node in nodes)
+        if shared < len(nodes):
+            above = Counter(self.run_of[node] for node in nodes[:shared])
+            self.runs.append(Run(len(nodes) - shared, tuple(above.items())))
         return nodes
 
 
@@ -121,7 +119,7 @@ def _pack(samples: Sequence[Sample]) -> Pack:
         samples=list(samples),
         ids_N=torch.tensor(tree.ids),
         positions_N=torch.tensor(tree.depths),
-        parents_N=np.array(tree.parents),
+        runs=tree.runs,
         sources_T=joined(sources),
         targets_T=joined(targets),
         temperatures_T=joined(temperatures),

@@ -10,27 +10,39 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint as recompute
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from agentlight_trainer.attention import NAME, along
 from agentlight_trainer.config import TrainConfig
 from agentlight_trainer.errors import SettingError, TrainerError
+from agentlight_trainer.head import target_logprobs
 from agentlight_trainer.packing import Pack
 
-HEAD_CHUNK = 512  # tokens whose logits exist at the same time
 BETAS = (0.9, 0.99)  # a run has tens of steps, and the second moment must settle within them
 
 
 class Policy:
     """A causal language model, in evaluation mode for good: dropout would make the ratio at step 0 other than 1."""
 
-    def __init__(self, model: Any, *, device: str = "cpu", learning_rate: float = 1e-4, warmup_steps: int = 0) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        device: str = "cpu",
+        learning_rate: float = 1e-4,
+        warmup_steps: int = 0,
+        autocast: bool = False,
+    ) -> None:
         self.model = model.to(device).eval()
         self.device = device
+        self.autocast = autocast
         plain: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
         self.body: nn.Module = plain.base_model
-        self.head: nn.Module = plain.get_output_embeddings()
+        head = plain.get_output_embeddings()
+        if head is None:
+            raise SettingError(f"{type(plain).__name__} has no language-model head: it cannot be trained here")
+        self.head: nn.Module = head
         self.plain = plain
         self.trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
         self.optimizer = torch.optim.AdamW(
@@ -51,47 +63,35 @@ class Policy:
 
     def hidden(self, pack: Pack) -> Tensor:
         """The last hidden states of the pack's nodes."""
-        made = self.body(
-            input_ids=pack.ids_N[None].to(self.device),
-            position_ids=pack.positions_N[None].to(self.device),
-            attention_mask=pack.attention_mask(self.dtype).to(self.device),
-            use_cache=False,
-        )
+        tree = len(pack.runs) > 1
+        cast = torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.autocast)
+        with cast, along(pack.runs if tree else (), torch.bfloat16 if self.autocast else self.dtype, self.device):
+            made = self.body(
+                input_ids=pack.ids_N[None].to(self.device),
+                position_ids=pack.positions_N[None].to(self.device),
+                # A mask of four dimensions is taken as it is, and along() needs none of the N x N ones.
+                attention_mask=torch.zeros(1, 1, 1, 1, device=self.device) if tree else None,
+                use_cache=False,
+            )
         return made.last_hidden_state[0]
 
     def logprobs(self, pack: Pack) -> Tensor:
-        """Log-probs of the pack's trained tokens, each at its call's temperature, in float32, with gradients.
-
-        The head runs on the trained tokens only, a chunk at a time; logits are made again for the backward.
-        """
+        """Log-probs of the pack's trained tokens, each at its call's temperature, in float32, with gradients."""
         hidden_TD = self.hidden(pack)[pack.sources_T.to(self.device)]
-        targets_T, temperatures_T = pack.targets_T.to(self.device), pack.temperatures_T.to(self.device)
-        chunks = [
-            recompute(self._scored, *part, use_reentrant=False)
-            for part in zip(
-                hidden_TD.split(HEAD_CHUNK),
-                targets_T.split(HEAD_CHUNK),
-                temperatures_T.split(HEAD_CHUNK),
-                strict=True,
-            )
-        ]
-        return torch.cat(chunks)  # type: ignore[arg-type] # recompute() returns what _scored returns
-
-    def _scored(self, hidden_TD: Tensor, targets_T: Tensor, temperatures_T: Tensor) -> Tensor:
-        logits_TV = self.head(hidden_TD).float() / temperatures_T[:, None]
-        return logits_TV.gather(1, targets_T[:, None])[:, 0] - logits_TV.logsumexp(1)
+        return target_logprobs(
+            self.head, hidden_TD, pack.targets_T.to(self.device), pack.temperatures_T.to(self.device)
+        )
 
     @torch.no_grad()
     def score(self, pack: Pack) -> tuple[Tensor, Tensor]:
         """Log-probs at each call's temperature and at temperature 1, without gradients, on the CPU."""
         hidden_TD = self.hidden(pack)[pack.sources_T.to(self.device)]
-        tempered, raw = [], []
-        parts = (hidden_TD, pack.targets_T.to(self.device), pack.temperatures_T.to(self.device))
-        for hidden, targets, temperatures in zip(*(part.split(HEAD_CHUNK) for part in parts), strict=True):
-            tempered.append(self._scored(hidden, targets, temperatures))
-            same = bool((temperatures == 1).all())
-            raw.append(tempered[-1] if same else self._scored(hidden, targets, torch.ones_like(temperatures)))
-        return torch.cat(tempered).cpu(), torch.cat(raw).cpu()
+        targets_T, temperatures_T = pack.targets_T.to(self.device), pack.temperatures_T.to(self.device)
+        tempered_T = target_logprobs(self.head, hidden_TD, targets_T, temperatures_T).cpu()
+        if bool((temperatures_T == 1).all()):
+            return tempered_T, tempered_T
+        raw_T = target_logprobs(self.head, hidden_TD, targets_T, torch.ones_like(temperatures_T))
+        return tempered_T, raw_T.cpu()
 
     def plain_logprobs(self, ids: list[int]) -> Tensor:
         """Log-probs of ids[1:] at temperature 1 by the model's own forward, all logits kept: the yardstick."""
@@ -135,10 +135,14 @@ def load(config: TrainConfig, model: str, adapter: str | None) -> Policy:
     """The weights that sampled the rollouts, ready to be trained."""
     device = pick_device(config.device)
     dtype = pick_dtype(config.dtype, device)
+    # The updates of a full fine-tune are smaller than bfloat16's steps: its weights stay in float32.
+    autocast = config.full and config.dtype == "auto" and dtype == torch.bfloat16
+    if autocast:
+        dtype = torch.float32
     with _quiet():
         try:
             weights = AutoModelForCausalLM.from_pretrained(
-                model, dtype=dtype, attn_implementation="sdpa", local_files_only=True
+                model, dtype=dtype, attn_implementation=NAME, local_files_only=True
             )
         except (OSError, ValueError) as error:
             raise SettingError(
@@ -147,7 +151,11 @@ def load(config: TrainConfig, model: str, adapter: str | None) -> Policy:
         if not config.full:
             weights = _with_adapter(weights, config, adapter)
     return Policy(
-        weights, device=device, learning_rate=config.learning_rate_used, warmup_steps=config.warmup_steps
+        weights,
+        device=device,
+        learning_rate=config.learning_rate_used,
+        warmup_steps=config.warmup_steps,
+        autocast=autocast,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
 from agentlight_store import Choice, Rollout, Span
 
 LOWEST_LOGPROB = -9998.0  # vLLM writes -9999.0 where it has no finite log-prob
@@ -20,6 +22,14 @@ NEUTRAL = {
     "frequency_penalty": 0.0,
     "presence_penalty": 0.0,
 }
+
+
+class Origin(NamedTuple):
+    """The weights that answered a call, as far as the server told."""
+
+    model_root: str | None
+    version: str | None  # the adapter's name
+    adapter_root: str | None
 
 
 @dataclass(frozen=True)
@@ -64,12 +74,13 @@ class Trajectories:
     dropped: Counter[str] = field(default_factory=Counter)  # calls
     breaks: Counter[str] = field(default_factory=Counter)  # calls that start a new sample
     unknown: Counter[str] = field(default_factory=Counter)  # sampled tokens whose ratio is not known
+    origins: Counter[Origin] = field(default_factory=Counter)  # used calls by the weights that answered
 
     def add(self, other: Trajectories) -> None:
         self.samples += other.samples
         self.calls += other.calls
         self.used += other.used
-        for name in ("dropped", "breaks", "unknown"):
+        for name in ("dropped", "breaks", "unknown", "origins"):
             getattr(self, name).update(getattr(other, name))
 
 
@@ -85,10 +96,15 @@ class _Node:
     sample: Sample | None = None
 
 
-def build(rollout: Rollout, *, component: str | None = None, defaults: dict[str, Any] | None = None) -> Trajectories:
+Defaults = Callable[[str | None], dict[str, Any]]
+
+
+def build(
+    rollout: Rollout, *, component: str | None = None, defaults: Defaults = lambda model_root: {}
+) -> Trajectories:
     """Attach each call to the longest exact prefix among the earlier ones of its role, then read off the samples.
 
-    `defaults` are the model's own sampling settings, which a server applies to what a request leaves unset.
+    `defaults` gives a model's own sampling settings, which a server applies to what a request leaves unset.
     """
     made = Trajectories(calls=len(rollout.spans))
     nodes: list[_Node] = []
@@ -112,17 +128,19 @@ def build(rollout: Rollout, *, component: str | None = None, defaults: dict[str,
         for choice in choices:
             tokens = prompt + np.asarray(choice.completion_ids, np.uint32).tobytes()
             nodes.append(_Node(span, choice, tokens, parent, opened=len(span.choices) == 1))
-    _read_off(rollout, nodes, defaults or {}, made)
+    _read_off(rollout, nodes, defaults, made)
     return made
 
 
-def _read_off(rollout: Rollout, nodes: list[_Node], defaults: dict[str, Any], made: Trajectories) -> None:
+def _read_off(rollout: Rollout, nodes: list[_Node], defaults: Defaults, made: Trajectories) -> None:
     first_prompt: dict[str, bytes] = {}
     used = set()
     for node in nodes:
         if not node.opened:
             continue
-        used.add(node.span.span_id)
+        if node.span.span_id not in used:
+            used.add(node.span.span_id)
+            made.origins[Origin(node.span.model_root, node.span.policy_version, node.span.adapter_root)] += 1
         prompt = node.tokens[: 4 * len(node.span.prompt_ids or ())]
         first_prompt.setdefault(node.span.role, prompt)
         key = f"task {rollout.task_id}" if rollout.task_id else f"prompt {_digest(first_prompt[node.span.role])}"
@@ -142,11 +160,11 @@ def _read_off(rollout: Rollout, nodes: list[_Node], defaults: dict[str, Any], ma
         made.dropped["n > 1, and no later call shows which choice was used"] += len(unclear)
 
 
-def _extend(sample: Sample, node: _Node, defaults: dict[str, Any], unknown: Counter[str]) -> None:
+def _extend(sample: Sample, node: _Node, defaults: Defaults, unknown: Counter[str]) -> None:
     """Make the sample end with the node's completion; only that completion becomes trained."""
     ids = np.frombuffer(node.tokens, np.uint32).astype(np.int64)
     start, stop, had = len(node.span.prompt_ids or ()), len(ids), len(sample.ids)
-    temperature, setting, reason = sampling_of(node.span, defaults)
+    temperature, setting, reason = sampling_of(node.span, defaults(node.span.model_root))
     logprobs = _logprobs(node.choice, reason, unknown)
 
     def grown(old: np.ndarray, fill: Any, dtype: Any) -> np.ndarray:

@@ -69,7 +69,9 @@ def read_request(body: dict[str, Any]) -> dict[str, Any]:
 
 def additions(body: dict[str, Any]) -> dict[str, Any]:
     """The fields to add so that a vLLM server tells what it sampled; what the agent set itself is not touched."""
-    added: dict[str, Any] = {"return_token_ids": True, "logprobs": True}
+    added: dict[str, Any] = {"return_token_ids": True}
+    if "top_logprobs" not in body:  # which vLLM refuses without `logprobs`, and is to go on refusing
+        added["logprobs"] = True
     if body.get("stream"):
         added["stream_options"] = {"include_usage": True}
     return {name: value for name, value in added.items() if name not in body}
@@ -96,7 +98,8 @@ class Reader:
         """
         reply = _reply.decode(payload)
         if reply.error is not None:
-            self.error = str(reply.error)[:500]
+            message = reply.error.get("message") if isinstance(reply.error, dict) else None
+            self.error = str(message or reply.error)[:500]
         if reply.usage is not None:
             counts = {
                 "input_tokens": reply.usage.prompt_tokens,
@@ -105,7 +108,7 @@ class Reader:
             self.usage = {name: count for name, count in counts.items() if count is not None}
         if prompt_ids := bytes(reply.prompt_token_ids):
             if self.prompt_ids is None and prompt_ids != b"null":
-                self.prompt_ids = array("I", _ids.decode(prompt_ids))
+                self.prompt_ids = _token_ids(prompt_ids)
             if "return_token_ids" in self._added:
                 payload = _blank(payload, b'"prompt_token_ids"', prompt_ids)
         only_for_ids = bool(reply.choices)
@@ -140,7 +143,7 @@ class _Collected:
         self.finish_reason = choice.finish_reason or self.finish_reason
         if (ids := bytes(choice.token_ids)) and ids != b"null":
             self.ids = self.ids if self.ids is not None else array("I")
-            self.ids.extend(_ids.decode(ids))
+            self.ids.extend(_token_ids(ids))
         if (raw := bytes(choice.logprobs)) and raw != b"null":
             self.logprobs = self.logprobs if self.logprobs is not None else array("f")
             nan = float("nan")
@@ -154,21 +157,27 @@ class _Collected:
         if isinstance(content := delta.get("content"), str):
             self.text = content if self.text is None else self.text + content
         for fragment in delta.get("tool_calls") or ():
-            self._add_tool_call(fragment)
+            if isinstance(fragment, dict):
+                self._add_tool_call(fragment)
         return choice.delta == {} and choice.finish_reason is None and ids not in (b"", b"null")
 
     def _add_tool_call(self, fragment: dict[str, Any]) -> None:
         index, call_id = fragment.get("index"), fragment.get("id")
-        call = self._open_calls.get(index)
+        call = self._open_calls.get(call_id or index) or self._open_calls.get(index)
         # Some servers repeat one index for every call: a new id is a new call whatever its index.
         if call is None or (call_id and call["id"] and call_id != call["id"]):
             call = {"id": call_id, "type": "function", "function": {"name": "", "arguments": ""}}
-            self._open_calls[index] = call
             self.tool_calls.append(call)
+        self._open_calls[index] = call
+        if call_id:
+            self._open_calls[call_id] = call
         function = fragment.get("function") or {}
         call["id"] = call["id"] or call_id
         call["function"]["name"] = function.get("name") or call["function"]["name"]
-        call["function"]["arguments"] += function.get("arguments") or ""
+        arguments = function.get("arguments") or ""
+        # Some servers send an object in place of its JSON.
+        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+        call["function"]["arguments"] += text
 
     def choice(self, index: int) -> Choice:
         return Choice(
@@ -179,6 +188,13 @@ class _Collected:
             completion_ids=self.ids,
             completion_logprobs=self.logprobs,
         )
+
+
+def _token_ids(raw: bytes) -> array[int]:
+    try:
+        return array("I", _ids.decode(raw))
+    except OverflowError as error:
+        raise ValueError(f"a token id is no uint32: {error}") from error
 
 
 def _blank(payload: bytes, key: bytes, value: bytes) -> bytes:

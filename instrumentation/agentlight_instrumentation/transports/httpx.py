@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 from wrapt import wrap_function_wrapper
 
@@ -12,17 +13,23 @@ from agentlight_instrumentation.exchange import Exchange, recognise
 from agentlight_instrumentation.flow import converse, drive, drive_async
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.routing import Edit
+from agentlight_instrumentation.servers import origin
+
+_patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
 
 
 def patch(library: ModuleType) -> None:
-    watched = _watched_stream(library)
+    if library.Client in _patched:
+        return
+    _patched.add(library.Client)
+    watched, watched_async = _watched_streams(library)
 
     def send(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
         wire = _wire(library, watched, wrapped, args, kwargs)
         return wrapped(*args, **kwargs) if wire is None else drive(converse(wire.exchange, wire))
 
     async def send_async(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-        wire = _wire(library, watched, wrapped, args, kwargs, is_async=True)
+        wire = _wire(library, watched_async, wrapped, args, kwargs, is_async=True)
         if wire is None:
             return await wrapped(*args, **kwargs)
         return await drive_async(converse(wire.exchange, wire))
@@ -35,7 +42,8 @@ def _wire(library: Any, watched: Any, wrapped: Any, args: Any, kwargs: Any, *, i
     with Guarded("look at a request"):
         request = args[0] if args else kwargs["request"]
         if request.method == "POST" and isinstance(request.stream, library.ByteStream):
-            exchange = recognise("POST", str(request.url), request.content)
+            # Not `request.content`, which a request made by a redirect does not have.
+            exchange = recognise("POST", str(request.url), b"".join(request.stream))
             if exchange is not None:
                 return (_AsyncWire if is_async else _Wire)(library, watched, wrapped, request, exchange)
     return None
@@ -49,8 +57,8 @@ class _Wire:
     def send(self, edit: Edit | None) -> Any:
         return self._restored(self._wrapped(self._request if edit is None else self._edited(edit)))
 
-    def get(self, url: str) -> Any:
-        response = self._wrapped(self._probe(url))
+    def get(self, edit: Edit) -> Any:
+        response = self._wrapped(self._probe(edit))
         try:
             return response.status_code, response.read()
         finally:
@@ -59,6 +67,9 @@ class _Wire:
     def read(self, response: Any) -> Any:
         try:
             return b"".join(response.stream)
+        except self._library.RequestError as error:
+            error.request = self._request
+            raise
         finally:
             response.stream.close()
 
@@ -77,20 +88,23 @@ class _Wire:
         return response
 
     def _edited(self, edit: Edit) -> Any:
-        headers = self._request.headers.copy()
-        for name in (*edit.dropped_headers, "content-length", "host"):
-            headers.pop(name, None)
+        headers = self._headers(edit, "content-length")
         headers.update(edit.headers)
-        content = edit.body if edit.body is not None else self._request.content
+        content = edit.body if edit.body is not None else self.exchange.body
         return self._library.Request(
             "POST", edit.url, headers=headers, content=content, extensions=self._request.extensions
         )
 
-    def _probe(self, url: str) -> Any:
+    def _probe(self, edit: Edit) -> Any:
+        headers = self._headers(edit, "content-length", "content-type")
+        return self._library.Request("GET", edit.url, headers=headers, extensions=self._request.extensions)
+
+    def _headers(self, edit: Edit, *others: str) -> Any:
         headers = self._request.headers.copy()
-        for name in ("content-length", "content-type", "host"):
+        elsewhere = origin(edit.url) != origin(str(self._request.url))
+        for name in (*edit.dropped_headers, *others, *(("host",) if elsewhere else ())):
             headers.pop(name, None)
-        return self._library.Request("GET", url, headers=headers, extensions=self._request.extensions)
+        return headers
 
     def _restored(self, response: Any) -> Any:
         response.request = self._request  # the agent sees the request that it made
@@ -101,8 +115,8 @@ class _AsyncWire(_Wire):
     async def send(self, edit: Edit | None) -> Any:
         return self._restored(await self._wrapped(self._request if edit is None else self._edited(edit)))
 
-    async def get(self, url: str) -> Any:
-        response = await self._wrapped(self._probe(url))
+    async def get(self, edit: Edit) -> Any:
+        response = await self._wrapped(self._probe(edit))
         try:
             return response.status_code, await response.aread()
         finally:
@@ -111,13 +125,16 @@ class _AsyncWire(_Wire):
     async def read(self, response: Any) -> Any:
         try:
             return b"".join([chunk async for chunk in response.stream])
+        except self._library.RequestError as error:
+            error.request = self._request
+            raise
         finally:
             await response.stream.aclose()
 
 
-def _watched_stream(library: Any) -> Any:
-    class WatchedStream(library.SyncByteStream, library.AsyncByteStream):
-        """The response's own stream, or `body` in its place; httpx asks a stream for its class."""
+def _watched_streams(library: Any) -> tuple[Any, Any]:
+    class Watched:
+        """The response's own stream, or `body` in its place."""
 
         def __init__(self, inner: Any, exchange: Exchange, body: bytes | None = None) -> None:
             self._inner, self._exchange, self._replaced = inner, exchange, body
@@ -125,6 +142,12 @@ def _watched_stream(library: Any) -> Any:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._inner, name)  # httpx2 reads `elapsed` off the stream
 
+        def __del__(self) -> None:
+            if "_exchange" in self.__dict__:
+                self._exchange.finish(left_early=True)
+
+    # Two classes: httpx asks a stream for its class, and refuses the sync use of an async one.
+    class WatchedStream(Watched, library.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
             exchange = self._exchange
             try:
@@ -138,27 +161,32 @@ def _watched_stream(library: Any) -> Any:
                 yield rest
             exchange.finish()
 
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            exchange = self._exchange
-            try:
-                if self._replaced is not None:
-                    yield exchange.feed(self._replaced)
-                else:
-                    async for chunk in self._inner:
-                        if shown := exchange.feed(chunk):
-                            yield shown
-            except Exception as error:
-                exchange.finish(error)
-                raise
-            if rest := exchange.held_back():
-                yield rest
-            exchange.finish()
-
         def close(self) -> None:
             try:
                 self._inner.close()
             finally:
                 self._exchange.finish(left_early=True)
+
+    class WatchedAsyncStream(Watched, library.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            exchange, inner = self._exchange, self._inner.__aiter__()
+            try:
+                if self._replaced is not None:
+                    yield exchange.feed(self._replaced)
+                else:
+                    async for chunk in inner:
+                        if shown := exchange.feed(chunk):
+                            yield shown
+            except Exception as error:
+                exchange.finish(error)
+                raise
+            finally:
+                # Left to the garbage collector, the generators below would be closed at the same time, and complain.
+                if isinstance(inner, AsyncGenerator):
+                    await inner.aclose()
+            if rest := exchange.held_back():
+                yield rest
+            exchange.finish()
 
         async def aclose(self) -> None:
             try:
@@ -166,8 +194,4 @@ def _watched_stream(library: Any) -> Any:
             finally:
                 self._exchange.finish(left_early=True)
 
-        def __del__(self) -> None:
-            if "_exchange" in self.__dict__:
-                self._exchange.finish(left_early=True)
-
-    return WatchedStream
+    return WatchedStream, WatchedAsyncStream

@@ -7,7 +7,7 @@ from functools import cache, partial
 from io import BytesIO
 from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from wrapt import wrap_function_wrapper
 
@@ -15,9 +15,16 @@ from agentlight_instrumentation.exchange import Exchange, recognise
 from agentlight_instrumentation.flow import converse, drive
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.routing import Edit
+from agentlight_instrumentation.servers import origin
+
+_patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
 
 
 def patch(library: ModuleType) -> None:
+    if library.adapters.HTTPAdapter in _patched:
+        return
+    _patched.add(library.adapters.HTTPAdapter)
+
     def send(wrapped: Any, adapter: Any, args: Any, kwargs: Any) -> Any:
         wire = _wire(wrapped, args, kwargs)
         return wrapped(*args, **kwargs) if wire is None else drive(converse(wire.exchange, wire))
@@ -47,18 +54,18 @@ class _Wire:
         response.request, response.url = self._request, self._request.url  # as the agent made it
         return response
 
-    def get(self, url: str) -> Any:
+    def get(self, edit: Edit) -> Any:
         probe = self._request.copy()
-        probe.method, probe.url, probe.body = "GET", url, None
-        for name in ("content-length", "content-type"):
-            probe.headers.pop(name, None)
+        probe.method, probe.url, probe.body = "GET", edit.url, None
+        self._drop(probe, edit, "content-length", "content-type")
         with self._wrapped(probe, *self._args, **{**self._kwargs, "stream": False}) as response:
             return response.status_code, response.content
 
     def read(self, response: Any) -> bytes:
         try:
-            return response.raw.read(decode_content=True)
+            return b"".join(response.iter_content(1 << 16))  # which raises what requests raises, not urllib3's errors
         finally:
+            response._content_consumed = False
             response.raw.release_conn()
 
     def head(self, response: Any) -> tuple[int, str, str]:
@@ -67,7 +74,8 @@ class _Wire:
 
     def replace(self, response: Any, body: bytes) -> Any:
         raw = response.raw
-        headers = {name: value for name, value in raw.headers.items() if name.lower() != "content-encoding"}
+        own = ("content-encoding", "content-length")
+        headers = {name: value for name, value in raw.headers.items() if name.lower() not in own}
         if "content-length" in response.headers:
             headers["Content-Length"] = response.headers["content-length"] = str(len(body))
         response.raw = type(raw)(
@@ -83,16 +91,18 @@ class _Wire:
 
     def _edited(self, edit: Edit) -> Any:
         request = self._request.copy()
-        for name in edit.dropped_headers:
-            request.headers.pop(name, None)
+        self._drop(request, edit)
         request.headers.update(edit.headers)
         if edit.body is not None:
             request.body = edit.body
             request.headers["Content-Length"] = str(len(edit.body))
         request.url = edit.url
-        if "Host" in request.headers:
-            request.headers["Host"] = urlsplit(edit.url).netloc
         return request
+
+    def _drop(self, request: Any, edit: Edit, *others: str) -> None:
+        elsewhere = origin(edit.url) != origin(self._request.url)
+        for name in (*edit.dropped_headers, *others, *(("host",) if elsewhere else ())):
+            request.headers.pop(name, None)
 
 
 @cache
@@ -101,30 +111,42 @@ def _watched(kind: Any) -> Any:
 
     class WatchedResponse(kind):
         exchange: Exchange
+        _pending = b""  # what the agent is to see and has not asked for yet
         _inside = False  # urllib3's `stream` calls its `read`: the outer of the two feeds
 
         def stream(self, *args: Any, **kwargs: Any) -> Iterator[bytes]:
             chunks = super().stream(*args, **kwargs)
-            while (chunk := self._guarded(partial(next, chunks, None))) is not None:
-                if shown := self.exchange.feed(chunk):
-                    yield shown
-            if rest := self.exchange.held_back():
-                yield rest
-            self.exchange.finish()
+            try:
+                while (chunk := self._guarded(partial(next, chunks, None))) is not None:
+                    if shown := self.exchange.feed(chunk):
+                        yield shown
+                if rest := self.exchange.held_back():
+                    yield rest
+                self.exchange.finish()
+            finally:
+                self.exchange.finish(left_early=True)  # when dropped, urllib3 is closed below us, without `close`
 
-        def read(self, *args: Any, **kwargs: Any) -> bytes:
+        def read(self, amt: int | None = None, *args: Any, **kwargs: Any) -> bytes:
             if self._inside:
-                return super().read(*args, **kwargs)
-            whole = not args and kwargs.get("amt") is None
-            while True:
-                chunk = self._guarded(partial(super().read, *args, **kwargs))
-                shown = self.exchange.feed(chunk) if chunk else b""
-                if whole or not chunk:
-                    shown += self.exchange.held_back()
+                return super().read(amt, *args, **kwargs)
+            return self._take(amt, amt, partial(super().read, amt, *args, **kwargs))
+
+        def read1(self, amt: int | None = None, *args: Any, **kwargs: Any) -> bytes:
+            if self._inside:
+                return super().read1(amt, *args, **kwargs)
+            return self._take(amt, 1, partial(super().read1, amt, *args, **kwargs))
+
+        def _take(self, most: int | None, least: int | None, read: Any) -> bytes:
+            most = None if most is not None and most < 0 else most
+            while most is None or least is None or len(self._pending) < min(least, most):
+                chunk = self._guarded(read)
+                self._pending += self.exchange.feed(chunk) if chunk else self.exchange.held_back()
+                if not chunk:
                     self.exchange.finish()
-                    return shown
-                if shown:  # an empty answer would mean the end
-                    return shown
+                if not chunk or (least == 1 and self._pending):
+                    break
+            taken, self._pending = self._pending[:most], self._pending[most:] if most is not None else b""
+            return taken
 
         def _guarded(self, read: Any) -> Any:
             self._inside = True

@@ -1,0 +1,65 @@
+"""The environment handed to an agent's process: the launcher's variables and one more folder on PYTHONPATH."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from agentlight_instrumentation import settings
+
+if TYPE_CHECKING:
+    from agentlight_run.policy import Policy
+
+INJECT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inject")
+PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+
+
+def agent_environment(
+    *,
+    store: str,
+    rollout_id: str,
+    report: str,
+    task_id: str | None = None,
+    task: str | None = None,
+    reward: str | None = None,
+    policy: Policy | None = None,
+) -> dict[str, str]:
+    """Ours with the agent's variables set; `store` is absolute, `task` is JSON, `reward` is MODULE:QUALNAME."""
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = with_injection(environment.get("PYTHONPATH"))
+    environment[settings.STORE] = store
+    environment[settings.ROLLOUT_ID] = rollout_id
+    environment[settings.REPORT] = report
+    if task_id is not None:
+        environment[settings.TASK_ID] = task_id
+    if task is not None:
+        environment[settings.TASK] = task
+    if reward is not None:
+        environment[settings.REWARD] = reward
+    if policy is not None:
+        environment |= _toward(policy)
+    return environment
+
+
+def with_injection(pythonpath: str | None) -> str:
+    """PYTHONPATH with our folder first; every other entry, its order and its emptiness are kept."""
+    if not pythonpath:  # Python takes an empty PYTHONPATH for none, but "folder:" for the folder and the cwd
+        return INJECT
+    if pythonpath.split(os.pathsep)[0] == INJECT:  # agentlight-run under agentlight-run
+        return pythonpath
+    return INJECT + os.pathsep + pythonpath
+
+
+def _toward(policy: Policy) -> dict[str, str]:
+    import json
+
+    variables = {
+        settings.POLICY: policy.url,
+        settings.POLICY_MODEL: policy.model,
+        settings.SERVERS: json.dumps(policy.servers),
+    }
+    if policy.is_local and any(os.environ.get(name) for name in PROXIES):
+        # An agent behind a proxy would look for this machine's own server there.
+        for name in ("no_proxy", "NO_PROXY"):
+            variables[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1", "localhost")))
+    return variables

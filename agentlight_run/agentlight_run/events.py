@@ -1,0 +1,70 @@
+"""What the agents' processes said about capture: the events of report files, counted."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Events:
+    """Of one rollout, or of many added up; texts are counted by how often they were said."""
+
+    started: int = 0  # processes in which capture started
+    patched: set[str] = field(default_factory=set)  # import names of HTTP libraries
+    lost: Counter[str] = field(default_factory=Counter)  # reasons
+    not_started: dict[str, str] = field(default_factory=dict)  # interpreter -> why capture did not start in it
+    reward_called: int = 0
+    reward_missing: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Events) -> None:
+        self.started += other.started
+        self.patched |= other.patched
+        self.lost += other.lost
+        self.not_started |= other.not_started
+        self.reward_called += other.reward_called
+        self.reward_missing += other.reward_missing
+
+
+def create(store: str) -> Path:
+    """A new, empty report file of the owner's; agents append to one that exists and never make one."""
+    path = Path(store) / f".report-{os.urandom(8).hex()}"
+    path.touch(mode=0o600, exist_ok=False)
+    return path
+
+
+def take(path: Path) -> Events:
+    """Read the report and delete it."""
+    events = Events()
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        path.unlink()
+    except FileNotFoundError:
+        events.lost["the agent deleted the file in which it reports to the launcher"] += 1
+        return events
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue  # of a process that was killed while it wrote
+        _count(events, event)
+    return events
+
+
+def _count(events: Events, event: dict[str, str]) -> None:
+    match event.get("event"):
+        case "started":
+            events.started += 1
+        case "patched":
+            events.patched.add(event["library"])
+        case "lost":
+            events.lost[event["reason"]] += 1
+        case "no-agentlight":
+            events.not_started[event["python"]] = event["detail"]
+        case "reward-called":
+            events.reward_called += 1
+        case "reward-missing":
+            events.reward_missing[event["detail"]] += 1

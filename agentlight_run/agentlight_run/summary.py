@@ -1,0 +1,141 @@
+"""What is said at the end: the closing line, and a warning for everything that was not captured, with its cause."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+
+from agentlight_instrumentation.transports import TRANSPORTS
+from agentlight_run.events import Events
+from agentlight_store import Rollout
+
+ISOLATING = {"I": "-I", "E": "-E", "S": "-S"}  # Python's flags that keep our sitecustomize from running
+WORDS = {"failed": "failed", "timeout": "timed out", "interrupted": "interrupted", "running": "not recorded to the end"}
+
+
+@dataclass
+class Totals:
+    """Of the rollouts of one `agentlight-run`."""
+
+    rollouts: int = 0
+    calls: int = 0
+    tokens: int = 0
+    rewards: list[float] = field(default_factory=list)
+    statuses: Counter[str] = field(default_factory=Counter)
+    not_trainable: Counter[str] = field(default_factory=Counter)  # reasons, of calls that the agent got a reply to
+    silent: int = 0  # rollouts that ended well without one captured call
+    events: Events = field(default_factory=Events)
+
+    def add(self, rollout: Rollout, events: Events) -> None:
+        self.rollouts += 1
+        self.calls += rollout.calls
+        self.tokens += rollout.prompt_tokens + rollout.completion_tokens
+        self.statuses[rollout.status] += 1
+        self.silent += rollout.status == "ok" and not rollout.calls
+        if rollout.reward is not None:
+            self.rewards.append(rollout.reward)
+        for span in rollout.spans:
+            if span.status == "ok" and span.reason is not None:
+                self.not_trainable[span.reason] += 1
+        self.events.add(events)
+
+    @property
+    def complete(self) -> bool:
+        """What --strict asks for."""
+        return not (self.silent or self.events.lost or self.events.not_started)
+
+
+def closing_line(totals: Totals, store: str) -> str:
+    """`store` is the path as the user gave it."""
+    ends = ", ".join(f"{totals.statuses[status]} {word}" for status, word in WORDS.items() if totals.statuses[status])
+    rollouts = _count(totals.rollouts, "rollout") + (f" ({ends})" if ends and totals.rollouts > 1 else "")
+    counts = f"{_count(totals.calls, 'call')}, {_count(totals.tokens, 'token')}, {rollouts}"
+    return f"agentlight: {counts}, {_reward(totals)} -> {store}"
+
+
+def warnings(totals: Totals, command: list[str], reward: str | None) -> list[str]:
+    """One line a fault, without the prefix; empty when all was captured."""
+    events = totals.events
+    lines = [f"capture did not start in {_remedy(python, why)}" for python, why in events.not_started.items()]
+    if not totals.calls and not lines:
+        lines.append(f"no LLM call was captured: {_why_no_call(events, command)}")
+    if events.lost:
+        lines += [
+            f"not everything was recorded: {reason}" + (f" ({times} times)" if times > 1 else "")
+            for reason, times in events.lost.most_common(3)
+        ]
+        if len(events.lost) > 3:
+            lines.append(f"not everything was recorded: {len(events.lost) - 3} other reasons")
+    for reason, calls in totals.not_trainable.most_common(2):
+        lines.append(f"{calls:,} of {_count(totals.calls, 'call')} cannot be trained on: {reason}")
+    if reward not in (None, "exit-code") and not events.reward_called:
+        missing = next(iter(events.reward_missing), f"{reward} was never called")
+        lines.append(f"no reward was recorded: {missing}")
+    return lines
+
+
+def _why_no_call(events: Events, command: list[str]) -> str:
+    if events.patched:
+        libraries = " and ".join(sorted(events.patched))
+        return f"the agent imported {libraries}, but sent no LLM request that agentlight knows through it"
+    if events.started:
+        return f"the agent imported no HTTP library that agentlight knows ({', '.join(TRANSPORTS)})"
+    flags = isolating_flags(command)
+    if flags:
+        return f"Python was started with {flags}, which switches capture off"
+    return (
+        f"no Python process of {os.path.basename(command[0])!r} started capture (is it a Python program? "
+        "Python's -I, -E and -S, and a changed PYTHONPATH, switch capture off)"
+    )
+
+
+def isolating_flags(command: list[str]) -> str:
+    """Those of -I, -E, -S that the command, or the first line of the script that it runs, gives to Python."""
+    words = command
+    if "python" not in os.path.basename(command[0]):
+        try:
+            with open(shutil.which(command[0]) or command[0], "rb") as file:
+                words = file.readline(256).decode(errors="replace").removeprefix("#!").split()
+        except OSError:
+            return ""
+    while words and "python" not in os.path.basename(words[0]):  # `#!/usr/bin/env -S python -I`
+        words = words[1:]
+    found = []
+    arguments = iter(words[1:])
+    for word in arguments:
+        if not word.startswith("-") or word.startswith("--") or word == "-":
+            break
+        for letter in word[1:]:
+            if letter in "cm":  # what follows is the program and its own arguments
+                return " ".join(found)
+            if letter in "WX":  # the rest of the word, or the next one, is this flag's value
+                if word.endswith(letter):
+                    next(arguments, None)
+                break
+            if letter in ISOLATING:
+                found.append(ISOLATING[letter])
+    return " ".join(found)
+
+
+def _remedy(python: str, why: str) -> str:
+    if why.startswith("ModuleNotFoundError: No module named 'agentlight"):
+        return f"{python}, which has no agentlight: {python} -m pip install agentlight"
+    if why.startswith(("ImportError", "ModuleNotFoundError")):
+        return f"{python} ({why}): {python} -m pip install --force-reinstall agentlight"
+    return f"{python}: {why}"
+
+
+def _reward(totals: Totals) -> str:
+    if not totals.rewards:
+        return "unscored"
+    mean = f"{sum(totals.rewards) / len(totals.rewards):.3g}"
+    if totals.rollouts == 1:
+        return f"reward {mean}"
+    unscored = totals.rollouts - len(totals.rewards)
+    return f"mean reward {mean}" + (f" ({unscored} unscored)" if unscored else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
