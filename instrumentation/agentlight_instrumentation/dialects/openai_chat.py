@@ -147,8 +147,8 @@ class _Collected:
         if (raw := bytes(choice.logprobs)) and raw != b"null":
             self.logprobs = self.logprobs if self.logprobs is not None else array("f")
             nan = float("nan")
-            for entry in _logprobs.decode(raw).content or ():
-                self.logprobs.append(nan if entry.logprob is None else entry.logprob)
+            entries = _logprobs.decode(raw).content or ()
+            self.logprobs.extend([nan if entry.logprob is None else entry.logprob for entry in entries])
         if choice.message is not None:
             self.text = choice.message.get("content")
             self.tool_calls = choice.message.get("tool_calls") or []
@@ -204,9 +204,13 @@ def _blank(payload: bytes, key: bytes, value: bytes) -> bytes:
     """
     if value == b"null":
         return payload
-    for colon in (b":", b": "):
-        found = payload.find(key + colon + value)
-        if found >= 0:
-            start = found + len(key + colon)
-            return payload[:start] + b"null" + payload[start + len(value) :]
+    # From the end, where vLLM writes ids; a search for the key alone, not for kilobytes of value.
+    found = payload.rfind(key)
+    while found >= 0:
+        start = found + len(key)
+        for colon in (b":", b": "):
+            if payload.startswith(colon + value, start):
+                start += len(colon)
+                return payload[:start] + b"null" + payload[start + len(value) :]
+        found = payload.rfind(key, 0, found)
     raise ValueError(f"cannot take {key.decode()} out of the reply")

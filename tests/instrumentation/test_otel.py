@@ -1,0 +1,43 @@
+"""Capture under plain `opentelemetry-instrument`, through our instrumentor's entry point."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from agentlight_store import Store
+
+AGENT = """
+import sys, httpx
+body = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
+print(httpx.post(sys.argv[1] + "/chat/completions", json=body).status_code)
+"""
+
+
+def run(server, tmp_path: Path, **variables: str) -> subprocess.CompletedProcess:
+    script = tmp_path / "agent.py"
+    script.write_text(AGENT)
+    launcher = Path(sys.executable).parent / "opentelemetry-instrument"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENTLIGHT_")}
+    environment |= {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
+    command = [str(launcher), sys.executable, str(script), server.url]
+    return subprocess.run(
+        command, env=environment | variables, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_entry_point_captures_when_a_store_is_named(server, tmp_path):
+    """AGENTLIGHT_STORE given: one call made, one call recorded, with its ids."""
+    done = run(server, tmp_path, AGENTLIGHT_STORE=str(tmp_path / "store"))
+    assert done.stdout == "200\n", done.stderr
+    (rollout,) = Store.open(tmp_path / "store").rollouts()
+    assert [span.trainable for span in rollout.spans] == [True]
+
+
+def test_being_installed_is_no_consent(server, tmp_path):
+    """Without AGENTLIGHT_STORE the same command records nothing and asks the server nothing."""
+    done = run(server, tmp_path)
+    assert done.stdout == "200\n", done.stderr
+    assert [request.path for request in server.requests] == ["/v1/chat/completions"]
