@@ -8,6 +8,7 @@ import sqlite3
 
 from database import run_sql
 from openai import OpenAI
+from openai.types.chat import ChatCompletionMessageParam
 from reward import score
 
 MODEL = "gpt-4o-mini"
@@ -16,16 +17,18 @@ INSTRUCTIONS = """You write SQLite queries.
 CREATE TABLE staff (name TEXT, team TEXT, city TEXT, age INTEGER, salary INTEGER)"""
 WORKED_EXAMPLES = [
     ("How many people are in the design team?", "SELECT COUNT(*) FROM staff WHERE team = 'design'"),
-    ("Who is the youngest?", "SELECT name FROM staff ORDER BY age LIMIT 1"),
+    ("What is the lowest salary?", "SELECT MIN(salary) FROM staff"),
     ("Which people work in Rome?", "SELECT name FROM staff WHERE city = 'Rome'"),
 ]
 
 
-def first_messages(question: str) -> list[dict[str, str]]:
-    messages = [{"role": "system", "content": INSTRUCTIONS}]
+def first_messages(question: str) -> list[ChatCompletionMessageParam]:
+    messages: list[ChatCompletionMessageParam] = [{"role": "system", "content": INSTRUCTIONS}]
     for asked, sql in WORKED_EXAMPLES:
-        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": sql}]
-    return [*messages, {"role": "user", "content": question}]
+        messages.append({"role": "user", "content": asked})
+        messages.append({"role": "assistant", "content": sql})
+    messages.append({"role": "user", "content": question})
+    return messages
 
 
 def answer(client: OpenAI, question: str, model: str = MODEL) -> tuple[str, list[tuple] | None]:
@@ -33,9 +36,7 @@ def answer(client: OpenAI, question: str, model: str = MODEL) -> tuple[str, list
     messages = first_messages(question)
     sql = ""
     for _ in range(MAX_TURNS):
-        response = client.chat.completions.create(
-            model=model, messages=messages, temperature=0.8, max_tokens=60
-        )
+        response = client.chat.completions.create(model=model, messages=messages, temperature=0.8, max_tokens=60)
         text = response.choices[0].message.content or ""
         sql = read_sql(text)
         try:
@@ -56,7 +57,7 @@ def main() -> None:
     parser.add_argument("--question", required=True)
     parser.add_argument("--expected-sql", help="a right query; with it the answer is scored")
     arguments = parser.parse_args()
-    client = OpenAI(api_key=os.environ.get("OPENAI_API_KEY", "no key given"))
+    client = OpenAI(api_key=os.environ.get("OPENAI_API_KEY") or "no key given")
     sql, rows = answer(client, arguments.question)
     print(sql)
     print("no answer" if rows is None else "\n".join(", ".join(map(str, row)) for row in rows))

@@ -8,7 +8,7 @@ from collections import Counter
 from database import run_sql
 
 WEIGHTS = {"parses": 0.1, "runs": 0.2, "right_rows": 0.7}
-SYNTAX_ERRORS = ("syntax error", "incomplete input", "unrecognized token", "one statement at a time")
+SYNTAX_ERRORS = ("syntax error", "incomplete input", "unrecognized token", "one statement at a time", "no statement")
 
 
 def score(sql: str, expected_sql: str) -> dict[str, float]:
@@ -16,7 +16,7 @@ def score(sql: str, expected_sql: str) -> dict[str, float]:
     parses = runs = right_rows = False
     try:
         rows = run_sql(sql)
-        parses = runs = bool(sql.strip())
+        parses = runs = True
         right_rows = _same_rows(rows, run_sql(expected_sql), ordered="order by" in expected_sql.lower())
     except sqlite3.Error as error:
         parses = not any(words in str(error) for words in SYNTAX_ERRORS)

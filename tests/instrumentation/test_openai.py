@@ -77,8 +77,11 @@ print(json.dumps({str(key): value for key, value in view.items()}))
 """
 
 
-def test_what_the_agent_sees_is_what_it_would_have_seen(run_agent: RunAgent, server: FakeServer) -> None:
-    """Every reply, chunk, header and raw line is the same with capture and without."""
+def test_the_agent_sees_what_it_would_have_seen_and_each_request_is_one_record(
+    run_agent: RunAgent, server: FakeServer
+) -> None:
+    """Replies, chunks, headers and raw lines are the same with capture and without; and ids, log-probs, texts,
+    tool calls and finish reasons of every choice are the server's own."""
     plain = run_agent(AGENT, server.url, capture=False)
     server.requests.clear()
     captured = run_agent(AGENT, server.url)
@@ -86,11 +89,7 @@ def test_what_the_agent_sees_is_what_it_would_have_seen(run_agent: RunAgent, ser
         assert captured.result[name] == expected, name
     assert captured.stderr == plain.stderr
     assert captured.events("lost") == []
-
-
-def test_each_request_is_one_record_with_what_the_server_sampled(run_agent: RunAgent, server: FakeServer) -> None:
-    """Ids, log-probs, texts, tool calls and finish reasons of every choice equal the server's own log."""
-    spans = run_agent(AGENT, server.url).spans
+    spans = captured.spans
     assert len(spans) == len(server.calls) > 60
     for span, call in zip(spans, server.calls, strict=True):
         body = call.json

@@ -37,7 +37,7 @@ def over_httpx(name, library):
                 try:
                     wrong()
                 except RuntimeError as error:
-                    view[name, wrong.__name__] = str(error)
+                    view[f"{name} {wrong.__name__}"] = str(error)
             await reply.aclose()
     asyncio.run(asynchronous())
 
@@ -83,12 +83,12 @@ def test_requests_by_hand_are_recorded_and_answered_as_ever(run_agent: RunAgent,
     assert captured.events("lost") == []
     assert {event["library"] for event in captured.events("patched")} == {"httpx", "httpx2", "requests"}
     spans = captured.spans
-    assert len(spans) == len(server.calls) == 2 * 7 + 11
+    assert len(spans) == len(server.calls) == 2 * 8 + 11
     for span, call in zip(spans, server.calls, strict=True):
         if span.status == "ok":
             assert [list(choice.completion_ids or ()) for choice in span.choices] == [one.ids for one in call.choices]
             assert span.trainable, span.reason
-    assert [span.status for span in spans] == ["ok"] * 24 + ["partial"]
+    assert [span.status for span in spans].count("partial") == 3  # two that were closed unread, one left in a `with`
 
 
 def test_a_server_that_compresses_against_our_wish_is_recorded(run_agent: RunAgent, server: FakeServer) -> None:

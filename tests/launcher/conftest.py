@@ -57,7 +57,7 @@ class Launcher:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=60,
         )
         return Launch(done.returncode, done.stdout, done.stderr, self.folder / "store")
 

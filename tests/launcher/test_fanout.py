@@ -56,7 +56,7 @@ def test_failed_and_slow_rollouts_are_recorded_and_stop_no_other(launch: Any, sc
 
 def test_resume_runs_only_what_is_missing(launch: Any, script: Any, tasks: Path) -> None:
     agent = script(AGENT)
-    launch("--tasks", tasks, "--timeout", "1", PYTHON, agent)
+    launch("--tasks", tasks, "--jobs", 3, "--timeout", "3", PYTHON, agent)
     script(AGENT.replace('task["seconds"]', "0"))
     run = launch("--tasks", tasks, "--samples", 2, "--resume", PYTHON, agent)
     assert "2 of 6 rollouts are in ./store already; 4 to run" in run.stderr
@@ -81,7 +81,7 @@ def test_a_timeout_ends_the_whole_process_tree(launch: Any, script: Any, tasks: 
 
 
 def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(launch: Any, script: Any, tasks: Path, tmp_path: Path) -> None:
-    tasks.write_text("".join(json.dumps({"id": i, "code": 0, "seconds": 30 * (i > 0)}) + "\n" for i in range(5)))
+    tasks.write_text("".join(json.dumps({"id": f"t{i}", "code": 0, "seconds": 30 * (i > 0)}) + "\n" for i in range(5)))
     process = launch.start("--tasks", tasks, "--jobs", 2, PYTHON, script(AGENT))
     logs = tmp_path / "store" / "logs"
     end = time.monotonic() + 20
@@ -130,7 +130,7 @@ def test_each_rollout_has_its_own_calls(launch: Any, script: Any, tmp_path: Path
     )
     (tmp_path / "words.jsonl").write_text('{"word": "one"}\n{"word": "three"}\n')
     options = ["--tasks", "words.jsonl", "--samples", 2, "--policy", server.url.removesuffix("/v1"), "--strict"]
-    run = launch(*options, "--reward", "agent:score", PYTHON, path, "{word}", env={"HTTP_PROXY": "http://127.0.0.1:9"})
+    run = launch(*options, "--reward", "agent:score", PYTHON, path, "{word}")
     assert run.returncode == 0, run.stderr
     said = [(one.task["word"], one.reward, [span.messages[0]["content"] for span in one.spans]) for one in run.rollouts]
     assert sorted(said) == [*[("one", 0.3, ["one"] * 2)] * 2, *[("three", 0.5, ["three"] * 2)] * 2]

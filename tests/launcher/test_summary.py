@@ -14,15 +14,15 @@ from agentlight_run.summary import isolating_flags
 
 PYTHON = sys.executable
 CALL = """
-    import requests
-    body = {"model": "smol", "messages": [{"role": "user", "content": "hi"}]}
-    requests.post(URL + "/chat/completions", json=body).raise_for_status()
+import requests, sys
+body = {"model": "smol", "messages": [{"role": "user", "content": "hi"}]}
+requests.post(sys.argv[1] + "/chat/completions", json=body).raise_for_status()
 """
 
 
 def test_the_closing_line_counts(launch: Any, script: Any, server: Any) -> None:
-    path = script(f"URL = {server.url!r}" + CALL + "    import agentlight; agentlight.emit_reward(0.8)\n")
-    run = launch("--strict", "--store", "./store/", PYTHON, path)
+    path = script(CALL + "import agentlight; agentlight.emit_reward(0.8)\n")
+    run = launch("--strict", "--store", "./store/", PYTHON, path, server.url)
     assert run.returncode == 0, run.stderr
     tokens = run.rollout.prompt_tokens + run.rollout.completion_tokens
     assert run.stderr == f"agentlight: 1 call, {tokens} tokens, 1 rollout, reward 0.8 -> ./store/\n"
@@ -59,7 +59,7 @@ def test_an_interpreter_without_agentlight_is_named_with_the_remedy(launch: Any,
 
 def test_calls_that_cannot_be_trained_on_are_said(launch: Any, script: Any, server: Any) -> None:
     server.owned_by = "somebody"
-    run = launch(PYTHON, script(f"URL = {server.url!r}" + CALL))
+    run = launch(PYTHON, script(CALL), server.url)
     assert "warning: 1 of 1 call cannot be trained on: no token ids" in run.stderr
 
 
