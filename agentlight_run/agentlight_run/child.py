@@ -6,11 +6,14 @@ import os
 import signal
 import sys
 import time
-from types import TracebackType
-from typing import Any
 
 from agentlight_run.processes import descendants
 from agentlight_store.errors import AgentlightError
+
+TYPE_CHECKING = False  # `typing` is loaded while the agent starts, not before
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
 
 FORWARDED = {
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,

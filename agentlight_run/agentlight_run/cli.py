@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
 
 from agentlight_store.errors import AgentlightError
+
+TYPE_CHECKING = False  # `typing` is loaded while the agent starts, not before
+if TYPE_CHECKING:
+    from typing import Any
 
 EXAMPLES = """\
 examples:
@@ -53,7 +56,7 @@ def _parser() -> tuple[argparse.ArgumentParser, set[str]]:
     """And the names of the options that take a value."""
     parser = argparse.ArgumentParser(
         prog="agentlight-run", usage="agentlight-run [options] [--] COMMAND...", description=__doc__, epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        formatter_class=_formatter, allow_abbrev=False,
     )  # fmt: skip
     add = parser.add_argument
     valued = [
@@ -72,6 +75,15 @@ def _parser() -> tuple[argparse.ArgumentParser, set[str]]:
     add("--resume", action="store_true", help="with --tasks: run only what the store lacks")
     add("--strict", action="store_true", help="exit with 3 when the agent ends well but not all was captured")
     return parser, {name for action in valued for name in action.option_strings}
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    # Given no width, argparse imports shutil and all of its compression modules to ask for one.
+    try:
+        width = os.get_terminal_size().columns
+    except OSError:
+        width = 100
+    return argparse.RawDescriptionHelpFormatter(prog, width=width, max_help_position=24)
 
 
 def _command_begins(argv: list[str], valued: set[str]) -> int:

@@ -1,12 +1,12 @@
-"""The environment handed to an agent's process: the launcher's variables and one more folder on PYTHONPATH."""
+"""What is handed to an agent's process: variables, a file to report to, and one more folder on PYTHONPATH."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from agentlight_instrumentation import settings
 
+TYPE_CHECKING = False  # `typing` is loaded while the agent starts, not before
 if TYPE_CHECKING:
     from agentlight_run.policy import Policy
 
@@ -39,6 +39,13 @@ def agent_environment(
     if policy is not None:
         environment |= _toward(policy)
     return environment
+
+
+def create_report(store: str) -> str:
+    """The path of a new, empty report file of the owner's; agents append to one that exists and never make one."""
+    path = os.path.join(store, f".report-{os.urandom(8).hex()}")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    return path
 
 
 def with_injection(pythonpath: str | None) -> str:

@@ -6,7 +6,6 @@ import json
 import os
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 
 
 @dataclass
@@ -29,19 +28,13 @@ class Events:
         self.reward_missing += other.reward_missing
 
 
-def create(store: str) -> Path:
-    """A new, empty report file of the owner's; agents append to one that exists and never make one."""
-    path = Path(store) / f".report-{os.urandom(8).hex()}"
-    path.touch(mode=0o600, exist_ok=False)
-    return path
-
-
-def take(path: Path) -> Events:
+def take(path: str) -> Events:
     """Read the report and delete it."""
     events = Events()
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        path.unlink()
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+        os.unlink(path)
     except FileNotFoundError:
         events.lost["the agent deleted the file in which it reports to the launcher"] += 1
         return events

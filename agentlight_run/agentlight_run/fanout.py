@@ -13,11 +13,12 @@ from typing import Any
 
 from agentlight_run import events
 from agentlight_run.child import check_program
-from agentlight_run.environment import agent_environment
+from agentlight_run.ending import INCOMPLETE, finish
+from agentlight_run.environment import agent_environment, create_report
 from agentlight_run.policy import Policy
 from agentlight_run.progress import Progress, progress
 from agentlight_run.running import Running
-from agentlight_run.single import INCOMPLETE, finish, function_of, policy_of, say
+from agentlight_run.single import function_of, policy_of, say
 from agentlight_run.summary import Totals, closing_line, warnings
 from agentlight_run.tasks import PLACEHOLDER, Task, missing, read_tasks
 from agentlight_store import Store, new_rollout_id
@@ -93,11 +94,11 @@ class Fanout:
 
     def _start(self, task: Task) -> Running:
         rollout_id = new_rollout_id()
-        report = events.create(self.store.path)
+        report = create_report(self.store.path)
         environment = agent_environment(
             store=self.store.path,
             rollout_id=rollout_id,
-            report=str(report),
+            report=report,
             task_id=task.task_id,
             task=task.text,
             reward=function_of(self.options.reward),

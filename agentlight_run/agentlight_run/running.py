@@ -16,7 +16,7 @@ class Running:
     """A started rollout. `poll` it until it says that it has ended; then `status` and `exit_code` are known."""
 
     def __init__(
-        self, task: Task, rollout_id: str, environment: dict[str, str], report: Path, log: Path, timeout: float | None
+        self, task: Task, rollout_id: str, environment: dict[str, str], report: str, log: Path, timeout: float | None
     ) -> None:
         self.task = task
         self.rollout_id = rollout_id

@@ -16,9 +16,9 @@ MAX_TURNS = 3
 INSTRUCTIONS = """You write SQLite queries.
 CREATE TABLE staff (name TEXT, team TEXT, city TEXT, age INTEGER, salary INTEGER)"""
 WORKED_EXAMPLES = [
-    ("How many people are in the design team?", "SELECT COUNT(*) FROM staff WHERE team = 'design'"),
     ("What is the lowest salary?", "SELECT MIN(salary) FROM staff"),
-    ("Which people work in Rome?", "SELECT name FROM staff WHERE city = 'Rome'"),
+    ("Which people are in the design team?", "SELECT name FROM staff WHERE team = 'design'"),
+    ("How many people work in Rome?", "SELECT COUNT(*) FROM staff WHERE city = 'Rome'"),
 ]
 
 

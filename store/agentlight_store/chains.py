@@ -1,8 +1,12 @@
 """Token ids and messages stored once: content-addressed chains, so that a turn costs what is new in it.
 
-A node of `tokens` is `parent (16 bytes) | keep (uint32) | ids`: the first `keep` tokens of the parent's whole
-sequence, then its own. A node of `blobs` is `parent (16 bytes) | msgpack`: a list that ends in this value. A
-node's key is the BLAKE2b-128 digest of its bytes; the root is sixteen zero bytes.
+A token node is `parent (16 bytes) | keep (uint32) | ids`: the first `keep` tokens of the parent's whole sequence,
+then its own. A list node is `parent (16 bytes) | msgpack`: a list that ends in this value.
+
+The name of a node is made of its bytes: `chain (2) | depth (2, big-endian) | BLAKE2b-96 digest`. The digest tells
+nodes apart. Chain and depth put the nodes of one conversation side by side in the order of writing, since LMDB copies
+every page that a commit changes: the chain is zero for the first nodes, which many conversations share, then
+the beginning of a digest, and from there on that of the parent. The root is sixteen zero bytes.
 """
 
 from __future__ import annotations
@@ -11,18 +15,29 @@ from collections import OrderedDict
 from hashlib import blake2b
 from typing import Any
 
+from agentlight_store.environment import LISTS, TOKENS
 from agentlight_store.errors import StoreError
 from agentlight_store.packing import pack, unpack
 
 ROOT = bytes(16)
 _HEADER = 20  # parent and keep
+_CHAIN_BEGINS = 3  # the depth: after a system prompt and a task, what the model makes of them
 _WORTH_SHARING = 32 * 4  # bytes; a shorter common prefix costs more as a reference than as tokens
 _ROLLOUTS_REMEMBERED = 32
 _TIPS_REMEMBERED = 8  # open lineages a rollout: sub-agents, parallel calls
 
 
-def digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=16).digest()
+def name_of(node: bytes) -> bytes:
+    digest = blake2b(node, digest_size=12).digest()
+    depth = min(int.from_bytes(node[2:4], "big") + 1, 0xFFFF)
+    chain = digest[:2] if depth == _CHAIN_BEGINS else node[:2]
+    return chain + depth.to_bytes(2, "big") + digest
+
+
+def put_node(txn: Any, kind: bytes, node: bytes) -> bytes:
+    name = name_of(node)
+    txn.put(kind + name, node, overwrite=False)
+    return name
 
 
 class TokenTips:
@@ -31,7 +46,7 @@ class TokenTips:
     def __init__(self) -> None:
         self._tips: OrderedDict[bytes, OrderedDict[bytes, bytes]] = OrderedDict()
 
-    def put(self, txn: Any, db: Any, rollout: bytes, ids: bytes) -> bytes:
+    def put(self, txn: Any, rollout: bytes, ids: bytes) -> bytes:
         """Store a whole sequence, sharing the longest prefix known for the rollout; returns its key."""
         parent, keep = ROOT, 0
         for key, known in self._tips.get(rollout, {}).items():
@@ -40,13 +55,12 @@ class TokenTips:
                 parent, keep = key, shared
         if parent is not ROOT and keep == len(ids) == len(self._tips[rollout][parent]):
             return parent
-        return self.extend(txn, db, rollout, parent, ids[:keep], ids[keep:])
+        return self.extend(txn, rollout, parent, ids[:keep], ids[keep:])
 
-    def extend(self, txn: Any, db: Any, rollout: bytes, parent: bytes, before: bytes, ids: bytes) -> bytes:
+    def extend(self, txn: Any, rollout: bytes, parent: bytes, before: bytes, ids: bytes) -> bytes:
         """Store `ids` behind the sequence `before`, which is the first part of what `parent` stands for."""
         node = parent + (len(before) // 4).to_bytes(4, "little") + ids
-        key = digest(node)
-        txn.put(key, node, db=db, overwrite=False)
+        key = put_node(txn, TOKENS, node)
         tips = self._tips.setdefault(rollout, OrderedDict())
         self._tips.move_to_end(rollout)
         tips[key] = before + ids
@@ -72,11 +86,11 @@ def common_prefix(a: bytes, b: bytes) -> int:
     return low * 4
 
 
-def read_tokens(txn: Any, db: Any, key: bytes, cache: dict[bytes, bytes]) -> bytes:
+def read_tokens(txn: Any, key: bytes, cache: dict[bytes, bytes]) -> bytes:
     """The whole sequence that `key` stands for, as uint32 bytes."""
     path: list[tuple[bytes, int, bytes]] = []
     while key != ROOT and key not in cache:
-        node = txn.get(key, db=db)
+        node = txn.get(TOKENS + key)
         if node is None:
             raise StoreError(f"token segment {key.hex()} is missing")
         path.append((key, int.from_bytes(node[16:_HEADER], "little"), bytes(node[_HEADER:])))
@@ -89,20 +103,18 @@ def read_tokens(txn: Any, db: Any, key: bytes, cache: dict[bytes, bytes]) -> byt
     return ids
 
 
-def put_list(txn: Any, db: Any, values: list[Any]) -> bytes:
+def put_list(txn: Any, values: list[Any]) -> bytes:
     """Store a list of values (messages, say); lists that begin alike share their beginning."""
     key = ROOT
     for value in values:
-        node = key + pack(value)
-        key = digest(node)
-        txn.put(key, node, db=db, overwrite=False)
+        key = put_node(txn, LISTS, key + pack(value))
     return key
 
 
-def read_list(txn: Any, db: Any, key: bytes, cache: dict[bytes, list[Any]]) -> list[Any]:
+def read_list(txn: Any, key: bytes, cache: dict[bytes, list[Any]]) -> list[Any]:
     path: list[tuple[bytes, Any]] = []
     while key != ROOT and key not in cache:
-        node = txn.get(key, db=db)
+        node = txn.get(LISTS + key)
         if node is None:
             raise StoreError(f"message {key.hex()} is missing")
         path.append((key, unpack(node[16:])))

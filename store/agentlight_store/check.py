@@ -6,11 +6,12 @@ import math
 import os
 from typing import Any
 
-from agentlight_store.chains import digest
+from agentlight_store.chains import name_of
+from agentlight_store.environment import HEADERS, LISTS, REWARDS, SPANS, TOKENS
 from agentlight_store.errors import StoreError
 from agentlight_store.packing import unpack
 from agentlight_store.records import SpanReader
-from agentlight_store.store import Store
+from agentlight_store.store import Store, scan
 
 
 def check(path: str | os.PathLike[str]) -> list[str]:
@@ -24,30 +25,30 @@ def check(path: str | os.PathLike[str]) -> list[str]:
     )
 
 
-def _nodes(txn: Any, dbs: dict[str, Any]) -> list[str]:
+def _nodes(txn: Any) -> list[str]:
     findings = []
-    for name in ("tokens", "blobs"):
-        for key, node in txn.cursor(dbs[name]):
-            if digest(bytes(node)) != bytes(key):
-                findings.append(f"{name} {bytes(key).hex()}: the content does not match its key")
+    for kind, what in ((TOKENS, "token segment"), (LISTS, "message")):
+        for key, node in scan(txn, kind):
+            if kind + name_of(node) != key:
+                findings.append(f"{what} {key[1:].hex()}: the content does not match its key")
     return findings
 
 
-def _spans(txn: Any, dbs: dict[str, Any]) -> list[str]:
+def _spans(txn: Any) -> list[str]:
     findings: list[str] = []
-    rollout, reader = b"", SpanReader(txn, dbs)
-    for key, data in txn.cursor(dbs["spans"]):
-        key = bytes(key)
+    rollout, reader = b"", SpanReader(txn)
+    for key, data in scan(txn, SPANS):
+        key = key[1:]
         where = f"rollout {key[:16].hex()}, span {key[24:].hex()}"
         if len(key) != 32:
             findings.append(f"span key {key.hex()} has {len(key)} bytes instead of 32")
             continue
         if key[:16] != rollout:
-            rollout, reader = key[:16], SpanReader(txn, dbs)
-            if txn.get(rollout, db=dbs["rollouts"]) is None:
+            rollout, reader = key[:16], SpanReader(txn)
+            if txn.get(HEADERS + rollout) is None:
                 findings.append(f"{where}: its rollout has no header")
         try:
-            span = reader.read(rollout.hex(), key[24:].hex(), bytes(data))
+            span = reader.read(rollout.hex(), key[24:].hex(), data)
         except StoreError as error:
             findings.append(f"{where}: {error}")
             continue
@@ -62,11 +63,11 @@ def _spans(txn: Any, dbs: dict[str, Any]) -> list[str]:
     return findings
 
 
-def _rewards(txn: Any, dbs: dict[str, Any]) -> list[str]:
+def _rewards(txn: Any) -> list[str]:
     findings = []
-    for key, value in txn.cursor(dbs["rewards"]):
-        rollout = bytes(key)[:16]
-        if txn.get(rollout, db=dbs["rollouts"]) is None:
+    for key, value in scan(txn, REWARDS):
+        rollout = key[1:17]
+        if txn.get(HEADERS + rollout) is None:
             findings.append(f"reward of rollout {rollout.hex()}: no such rollout")
         try:
             reward = unpack(value)

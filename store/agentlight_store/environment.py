@@ -14,9 +14,10 @@ import lmdb
 from agentlight_store.errors import StoreError, StoreFull, StoreMissing, StoreVersionError
 
 # Versions of the format, newest first. Another version is refused with both numbers.
-# 1: databases meta, rollouts, spans, rewards, tokens, blobs; keys as documented in store.py.
+# 1: one database, LMDB's unnamed one; keys as documented in store.py, the first byte tells the kind.
 VERSION = 1
-DATABASES = ("meta", "rollouts", "spans", "rewards", "tokens", "blobs")
+VERSION_KEY = b"agentlight-store"
+KINDS = HEADERS, TOKENS, LISTS, REWARDS, SPANS = b"h", b"i", b"m", b"r", b"s"
 INITIAL_MAP = 16 << 30  # bytes of address space; the file is sparse and grows only with what is written
 SMALL_MAP = 1 << 30  # where the address space is limited (ulimit -v, small containers)
 MAX_READERS = 1024
@@ -47,7 +48,7 @@ class Environment:
         # and not `threading`: nothing for gevent to patch, nothing imported before the agent imports it.
         self.lock = _thread.RLock()
         self.busy = False  # a transaction of the thread that has the lock is open
-        self.postponed: list[Callable[[Any, dict[str, Any]], Any]] = []
+        self.postponed: list[Callable[[Any], Any]] = []
         self._handles = 0
         self._open(create)
 
@@ -62,8 +63,8 @@ class Environment:
             known._handles += 1
             return known
 
-    def write(self, action: Callable[[Any, dict[str, Any]], Result]) -> Result | None:
-        """Run `action(txn, dbs)` in one write transaction and commit; grows the map when it is full.
+    def write(self, action: Callable[[Any], Result]) -> Result | None:
+        """Run `action(txn)` in one write transaction and commit; grows the map when it is full.
 
         Called from within a transaction of the same thread it returns None and runs the action right after that
         transaction: so it is with a stream that the garbage collector finalises, and with signal handlers.
@@ -78,12 +79,12 @@ class Environment:
                 while self.postponed:
                     self._run(self.postponed.pop(0), write=True)
 
-    def read(self, action: Callable[[Any, dict[str, Any]], Result]) -> Result:
-        """Run `action(txn, dbs)` in one read transaction."""
+    def read(self, action: Callable[[Any], Result]) -> Result:
+        """Run `action(txn)` in one read transaction."""
         with self.lock:
             if self.busy:
                 with self._env.begin() as txn:
-                    return action(txn, self._databases)
+                    return action(txn)
             return self._run(action, write=False)
 
     def close(self) -> None:
@@ -96,14 +97,14 @@ class Environment:
                 self._env.close()
             _open_environments.pop(self.path, None)
 
-    def _run(self, action: Callable[[Any, dict[str, Any]], Result], *, write: bool) -> Result:
+    def _run(self, action: Callable[[Any], Result], *, write: bool) -> Result:
         self.busy = True
         try:
             return self._transact(action, write=write)
         finally:
             self.busy = False
 
-    def _transact(self, action: Callable[[Any, dict[str, Any]], Result], *, write: bool) -> Result:
+    def _transact(self, action: Callable[[Any], Result], *, write: bool) -> Result:
         if self._pid != os.getpid():
             # The inherited handle is unusable after fork, and LMDB refuses a second open while it is there.
             self._env.close()
@@ -111,7 +112,7 @@ class Environment:
         for _ in range(64):
             try:
                 with self._env.begin(write=write) as txn:
-                    return action(txn, self._databases)
+                    return action(txn)
             except lmdb.MapFullError:
                 self._grow()
             except lmdb.MapResizedError:
@@ -155,7 +156,6 @@ class Environment:
         for _ in range(64):
             try:
                 self._check_version(create)
-                self._databases = {name: self._env.open_db(name.encode(), create=writable) for name in DATABASES}
                 return
             except lmdb.MapResizedError:
                 self._env.set_mapsize(0)  # another process grew it in this moment: adopt
@@ -170,7 +170,6 @@ class Environment:
         return lmdb.open(
             self.path,
             map_size=map_size,
-            max_dbs=len(DATABASES) + 2,
             max_readers=MAX_READERS,
             max_spare_txns=0,  # a spare read transaction would be inherited by a fork
             mode=0o600,
@@ -191,18 +190,16 @@ class Environment:
             raise StoreError(f"the store {self.path} is not writable; choose another --store")
 
     def _check_version(self, create: bool) -> None:
-        try:
-            if create:
-                with self._env.begin(write=True) as txn:
-                    # Another program's environment is not made ours: only an empty one gets a version.
-                    if txn.stat(self._env.open_db(None, txn=txn))["entries"] == 0:
-                        meta = self._env.open_db(b"meta", txn=txn)
-                        txn.put(b"version", str(VERSION).encode(), db=meta)
-            meta = self._env.open_db(b"meta", create=False)
-            with self._env.begin() as txn:
-                found = txn.get(b"version", db=meta)
-        except lmdb.NotFoundError:
-            found = None
+        with self._env.begin(write=create) as txn:
+            # Another program's environment is not made ours: only an empty one gets a version.
+            if create and self._env.stat()["entries"] == 0:
+                txn.put(VERSION_KEY, str(VERSION).encode())
+                # Each kind begins on a page of its own: what grows at the end of a page fills it, what grows
+                # before other keys leaves halves. Two of the large values fit on a page; the small ones stay there.
+                for value in (bytes(2000), b""):
+                    for kind in KINDS:
+                        txn.put(kind, value)
+            found = txn.get(VERSION_KEY)
         if found is None:
             raise StoreVersionError(f"{self.path} is an LMDB environment, but no agentlight store")
         if found != str(VERSION).encode():

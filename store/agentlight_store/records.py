@@ -21,18 +21,18 @@ SETTINGS = ("role", "dialect", "server", "model", "model_root", "policy_version"
 OUTCOME = ("pid", "usage", "status", "trainable", "reason", "http_status", "started_at", "ended_at", "error")
 
 
-def write_span(txn: Any, dbs: dict[str, Any], tips: TokenTips, rollout: bytes, span: Span) -> bytes:
+def write_span(txn: Any, tips: TokenTips, rollout: bytes, span: Span) -> bytes:
     """Store what the span refers to and return the span's own bytes."""
     prompt, prompt_key = b"", None
     if span.prompt_ids is not None:
         prompt = ids_to_bytes(span.prompt_ids)
-        prompt_key = tips.put(txn, dbs["tokens"], rollout, prompt)
+        prompt_key = tips.put(txn, rollout, prompt)
     record = [
-        put_list(txn, dbs["blobs"], [[getattr(span, name) for name in SETTINGS]]),
-        put_list(txn, dbs["blobs"], span.messages),
-        None if span.tools is None else put_list(txn, dbs["blobs"], span.tools),
+        put_list(txn, [[getattr(span, name) for name in SETTINGS]]),
+        put_list(txn, span.messages),
+        None if span.tools is None else put_list(txn, span.tools),
         prompt_key,
-        [_write_choice(txn, dbs, tips, rollout, prompt_key or ROOT, prompt, choice) for choice in span.choices],
+        [_write_choice(txn, tips, rollout, prompt_key or ROOT, prompt, choice) for choice in span.choices],
         *(getattr(span, name) for name in OUTCOME),
     ]
     return pack(record)
@@ -40,7 +40,6 @@ def write_span(txn: Any, dbs: dict[str, Any], tips: TokenTips, rollout: bytes, s
 
 def _write_choice(
     txn: Any,
-    dbs: dict[str, Any],
     tips: TokenTips,
     rollout: bytes,
     prompt_key: bytes,
@@ -50,7 +49,7 @@ def _write_choice(
     completion_key, num_tokens = None, 0
     if choice.completion_ids is not None:
         ids = ids_to_bytes(choice.completion_ids)
-        completion_key, num_tokens = tips.extend(txn, dbs["tokens"], rollout, prompt_key, prompt, ids), len(ids) // 4
+        completion_key, num_tokens = tips.extend(txn, rollout, prompt_key, prompt, ids), len(ids) // 4
     logprobs = None if choice.completion_logprobs is None else floats_to_bytes(choice.completion_logprobs)
     said = [choice.index, choice.text, choice.tool_calls, choice.finish_reason]
     return [*said, completion_key, num_tokens, logprobs]
@@ -59,9 +58,8 @@ def _write_choice(
 class SpanReader:
     """Reads the spans of one rollout; remembers shared segments, so that T turns cost O(T) look-ups."""
 
-    def __init__(self, txn: Any, dbs: dict[str, Any]) -> None:
+    def __init__(self, txn: Any) -> None:
         self._txn = txn
-        self._dbs = dbs
         self._tokens: dict[bytes, bytes] = {}
         self._lists: dict[bytes, list[Any]] = {}
 
@@ -91,7 +89,7 @@ class SpanReader:
         return choice
 
     def _ids(self, key: bytes) -> Any:
-        return ids_from_bytes(read_tokens(self._txn, self._dbs["tokens"], key, self._tokens))
+        return ids_from_bytes(read_tokens(self._txn, key, self._tokens))
 
     def _list(self, key: bytes) -> list[Any]:
-        return read_list(self._txn, self._dbs["blobs"], key, self._lists)
+        return read_list(self._txn, key, self._lists)

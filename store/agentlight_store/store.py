@@ -1,10 +1,13 @@
 """Append spans and rewards, read them back by rollout; the meaning of the store's keys, and nothing of LMDB's care.
 
-Keys, all fixed-size binary, so that one rollout is one range scan:
-    rollouts   rollout_id (16)                                   -> msgpack header
-    spans      rollout_id (16) | started_at ns (8, big-endian) | span_id (8)   -> records.py
-    rewards    rollout_id (16) | recorded at ns (8) | random (4)               -> msgpack {name, value, source}
-    tokens, blobs   digest (16)                                  -> chains.py
+Keys, binary and fixed-size a kind, so that one rollout is one range scan; all in one database, because each commit
+copies the pages from the root of every database that it touches:
+    "h", "i", "m", "r", "s"                                               -> nothing: where a kind begins
+    "agentlight-store"                                                    -> the format's version, in digits
+    "h" | rollout_id (16)                                                 -> msgpack header
+    "i" and "m" | name (16)                                               -> ids, messages and the like: chains.py
+    "r" | rollout_id (16) | recorded at ns (8, big-endian) | random (4)   -> msgpack {name, value, source}
+    "s" | rollout_id (16) | started_at ns (8, big-endian) | span_id (8)   -> records.py
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentlight_store.chains import TokenTips
-from agentlight_store.environment import Environment
+from agentlight_store.environment import HEADERS, REWARDS, SPANS, Environment
 from agentlight_store.errors import StoreError, UnknownRollout
 from agentlight_store.packing import pack, unpack
 from agentlight_store.records import SpanReader, write_span
@@ -73,21 +76,21 @@ class Store:
         """
         rollout = _key(rollout_id)
         span_key = os.urandom(8)
-        key = rollout + int(span.started_at * 1e9).to_bytes(8, "big") + span_key
+        key = SPANS + rollout + int(span.started_at * 1e9).to_bytes(8, "big") + span_key
         header = pack(dict.fromkeys(HEADER) | {"status": "running", "started_at": span.started_at})
         if self._pid != os.getpid():  # what the parent remembers to have written may not be committed
             self._pid, self._tips = os.getpid(), TokenTips()
 
-        def write(txn: Any, dbs: dict[str, Any]) -> None:
+        def write(txn: Any) -> None:
             tips, self._tips = (
                 self._tips,
                 TokenTips(),
             )  # those of an aborted transaction would point to nothing
-            txn.put(rollout, header, db=dbs["rollouts"], overwrite=False)
-            record = write_span(txn, dbs, tips, rollout, span)
-            cursor = txn.cursor(dbs["spans"])
-            last = not cursor.last() or cursor.key() < key
-            cursor.put(key, record, append=last)  # in order, LMDB fills its pages, else only half of each
+            txn.put(HEADERS + rollout, header, overwrite=False)
+            record = write_span(txn, tips, rollout, span)
+            cursor = txn.cursor()
+            last = cursor.last() and cursor.key() < key
+            cursor.put(key, record, append=last)  # in order, LMDB fills its pages, else it leaves a record's space
             written.append(tips)
 
         written: list[TokenTips] = []
@@ -117,12 +120,12 @@ class Store:
         self._update_header(rollout_id, {"status": status, "exit_code": exit_code, "ended_at": ended})
 
     def _update_header(self, rollout_id: str, changes: dict[str, Any]) -> None:
-        key = _key(rollout_id)
+        key = HEADERS + _key(rollout_id)
 
-        def write(txn: Any, dbs: dict[str, Any]) -> None:
-            found = txn.get(key, db=dbs["rollouts"])
+        def write(txn: Any) -> None:
+            found = txn.get(key)
             old = unpack(found) if found else dict.fromkeys(HEADER) | {"status": "running", "started_at": time.time()}
-            txn.put(key, pack(old | changes), db=dbs["rollouts"])
+            txn.put(key, pack(old | changes))
 
         self._environment.write(write)
 
@@ -130,13 +133,14 @@ class Store:
         """Record a score; the last one of a name counts. Raises StoreError when `value` is no number."""
         if not isinstance(value, (int, float)):
             raise StoreError(f"reward {name!r} of rollout {rollout_id} is {value!r}, which is no number")
-        key = _key(rollout_id) + time.time_ns().to_bytes(8, "big") + os.urandom(4)
+        rollout = _key(rollout_id)
+        key = REWARDS + rollout + time.time_ns().to_bytes(8, "big") + os.urandom(4)
         record = pack({"name": name, "value": float(value), "source": source})
         header = pack(dict.fromkeys(HEADER) | {"status": "running", "started_at": time.time()})
 
-        def write(txn: Any, dbs: dict[str, Any]) -> None:
-            txn.put(_key(rollout_id), header, db=dbs["rollouts"], overwrite=False)
-            txn.put(key, record, db=dbs["rewards"])
+        def write(txn: Any) -> None:
+            txn.put(HEADERS + rollout, header, overwrite=False)
+            txn.put(key, record)
 
         self._environment.write(write)
 
@@ -144,8 +148,7 @@ class Store:
 
     def rollout_ids(self) -> list[str]:
         """Every rollout's id, in the order in which they began."""
-        keys = self._environment.read(lambda txn, dbs: [bytes(key) for key, _ in txn.cursor(dbs["rollouts"])])
-        return [key.hex() for key in keys]
+        return self._environment.read(lambda txn: [key[1:].hex() for key, _ in scan(txn, HEADERS)])
 
     def rollouts(self) -> Iterator[Rollout]:
         """Every rollout with its spans, one at a time; each is read in a transaction of its own."""
@@ -156,13 +159,11 @@ class Store:
         """The rollout with that id, or with the one id that begins so. Raises UnknownRollout."""
         key = self._find(rollout_id)
 
-        def read(txn: Any, dbs: dict[str, Any]) -> Rollout:
-            header = unpack(txn.get(key, db=dbs["rollouts"]))
-            reader = SpanReader(txn, dbs)
-            spans = [
-                reader.read(key.hex(), span_key[24:].hex(), data) for span_key, data in scan(txn, dbs["spans"], key)
-            ]
-            rewards = {reward.name: reward.value for reward in _rewards(txn, dbs, key)}
+        def read(txn: Any) -> Rollout:
+            header = unpack(txn.get(HEADERS + key))
+            reader = SpanReader(txn)
+            spans = [reader.read(key.hex(), at[-8:].hex(), data) for at, data in scan(txn, SPANS + key)]
+            rewards = {reward.name: reward.value for reward in _rewards(txn, key)}
             return Rollout(rollout_id=key.hex(), rewards=rewards, spans=spans, **header)
 
         return self._environment.read(read)
@@ -170,7 +171,7 @@ class Store:
     def rewards(self, rollout_id: str) -> list[Reward]:
         """Every score of the rollout in the order of recording, replaced ones included."""
         key = self._find(rollout_id)
-        return self._environment.read(lambda txn, dbs: _rewards(txn, dbs, key))
+        return self._environment.read(lambda txn: _rewards(txn, key))
 
     def _find(self, rollout_id: str) -> bytes:
         matches = (
@@ -180,25 +181,25 @@ class Store:
             raise UnknownRollout(f"{len(matches)} rollouts in {self.path} have ids that begin with {rollout_id!r}")
         known = matches or len(rollout_id) >= 32
         key = _key(matches[0] if matches else rollout_id) if known else b""
-        if not key or self._environment.read(lambda txn, dbs: txn.get(key, db=dbs["rollouts"])) is None:
+        if not key or self._environment.read(lambda txn: txn.get(HEADERS + key)) is None:
             raise UnknownRollout(f"no rollout {rollout_id!r} in {self.path}; `agentlight-store ls` lists them")
         return key
 
 
-def scan(txn: Any, db: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The entries whose key begins with `prefix`, in order."""
-    cursor = txn.cursor(db)
-    if cursor.set_range(prefix):
+def scan(txn: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The entries whose key begins with `prefix` and goes on, in order."""
+    cursor = txn.cursor()
+    if cursor.set_range(prefix + b"\0"):
         for key, value in cursor:
             if not key.startswith(prefix):
                 return
             yield bytes(key), bytes(value)
 
 
-def _rewards(txn: Any, dbs: dict[str, Any], rollout: bytes) -> list[Reward]:
+def _rewards(txn: Any, rollout: bytes) -> list[Reward]:
     return [
-        Reward(at=int.from_bytes(key[16:24], "big") / 1e9, **unpack(value))
-        for key, value in scan(txn, dbs["rewards"], rollout)
+        Reward(at=int.from_bytes(key[17:25], "big") / 1e9, **unpack(value))
+        for key, value in scan(txn, REWARDS + rollout)
     ]
 
 

@@ -6,15 +6,19 @@ import json
 import os
 import random
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 from spans import make_span
 
 from agentlight_store import Choice, Store, new_rollout_id
 from agentlight_store.chains import common_prefix
 from agentlight_store.check import check
+from agentlight_store.environment import HEADERS, LISTS, REWARDS, SPANS, TOKENS
+from agentlight_store.store import scan
 
 
 @pytest.fixture
@@ -25,11 +29,11 @@ def store(tmp_path: Path):
 
 def token_bytes(store: Store) -> int:
     """The bytes of ids that the store holds, node headers left out."""
-    return store.environment.read(lambda txn, dbs: sum(len(node) - 20 for _, node in txn.cursor(dbs["tokens"])))
+    return store.environment.read(lambda txn: sum(len(node) - 20 for _, node in scan(txn, TOKENS)))
 
 
-def count(store: Store, database: str) -> int:
-    return store.environment.read(lambda txn, dbs: txn.stat(dbs[database])["entries"])
+def count(store: Store, kind: bytes) -> int:
+    return store.environment.read(lambda txn: len(list(scan(txn, kind))))
 
 
 def test_the_same_prompt_is_stored_once(store: Store) -> None:
@@ -40,7 +44,7 @@ def test_the_same_prompt_is_stored_once(store: Store) -> None:
         with_own_tips.append(new_rollout_id(), make_span(prompt, [number] * 10))
         with_own_tips.close()
     assert token_bytes(store) == 4 * (1000 + 16 * 10)
-    assert count(store, "blobs") == 2  # the message, and the settings that all the calls have
+    assert count(store, LISTS) == 2  # the message, and the settings that all the calls have
 
 
 def test_a_retry_and_a_second_choice_cost_their_completions(store: Store) -> None:
@@ -100,17 +104,17 @@ def test_the_longest_common_prefix_is_in_whole_tokens() -> None:
         assert common_prefix(array("I", a).tobytes(), array("I", b).tobytes()) == 4 * same
 
 
-def converse(store: Store, draw: random.Random) -> int:
-    """A conversation of 50 turns, about 120 new tokens each; returns the bytes of what its last transcript holds."""
+def converse(store: Store, draw: random.Random) -> Iterator[int]:
+    """A conversation of 50 turns, about 130 new tokens each; yields the bytes of what its transcript holds."""
     words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randrange(2, 9))) for _ in range(3000)]
 
     def say(role: str, tokens: int) -> dict[str, Any]:
-        return {"role": role, "content": " ".join(draw.choices(words, k=tokens))[: 3 * tokens]}
+        return {"role": role, "content": " ".join(draw.choices(words, k=tokens))[: 4 * tokens]}
 
     messages, ids, rollout_id = [say("system", 400)], [draw.randrange(50_000) for _ in range(400)], new_rollout_id()
     logprob_bytes = 0
     for turn in range(50):
-        new, sampled = draw.randrange(30, 60), draw.randrange(60, 100)
+        new, sampled = draw.randrange(40, 61), draw.randrange(60, 101)
         messages.append(say("user", new))
         ids += [draw.randrange(50_000) for _ in range(new)]
         reply, completion = say("assistant", sampled), [draw.randrange(50_000) for _ in range(sampled)]
@@ -123,66 +127,70 @@ def converse(store: Store, draw: random.Random) -> int:
         ids += completion
         messages.append(reply)
         logprob_bytes += 4 * len(completion)
+        yield 4 * len(ids) + logprob_bytes + len(json.dumps(messages))
     (*_, last) = store.rollout(rollout_id).spans
     assert [*last.messages, messages[-1]] == messages
     assert [*(last.prompt_ids or ()), *(last.completion_ids or ())] == ids
-    return 4 * len(ids) + logprob_bytes + len(json.dumps(messages))
 
 
-def test_fifty_turns_cost_less_than_three_times_their_last_transcript(store: Store) -> None:
-    """The growth of the file, and the pages in use, against the last call's ids, log-probs and messages.
+@pytest.mark.parametrize("seed", range(3))
+def test_fifty_turns_cost_less_than_three_times_their_last_transcript(seed: int, store: Store) -> None:
+    """The file of a fresh store with that one conversation, against the last call's ids, log-probs and messages.
 
-    A first conversation fills LMDB's reserve: it copies each page that it changes, and the copies of the last two
-    transactions, some 24 pages, wait for reuse.
+    The file has more pages than are in use: LMDB copies each page that it changes, and the copies of the last
+    two transactions, some 11 pages, wait for reuse.
     """
-    draw = random.Random(0)
-    first = converse(store, draw)
-    assert pages_in_use(store) < 3 * first
-    before = os.stat(os.path.join(store.path, "data.mdb")).st_size
-    transcripts = sum(converse(store, draw) for _ in range(3))
-    assert os.stat(os.path.join(store.path, "data.mdb")).st_size - before < 3 * transcripts
+    *_, transcript = converse(store, random.Random(seed))
+    store.close()
+    file = os.stat(os.path.join(store.path, "data.mdb"))
+    assert file.st_size < 3 * transcript
+    assert file.st_blocks * 512 < 3 * transcript
+    with lmdb.open(store.path) as env:
+        stats = env.stat()
+    pages = stats["branch_pages"] + stats["leaf_pages"] + stats["overflow_pages"]
+    assert stats["psize"] * pages < 2 * transcript
     assert check(store.path) == []
 
 
-def pages_in_use(store: Store) -> int:
-    def read(txn, dbs) -> int:
-        stats = [txn.stat(db) for db in dbs.values()]
-        return sum(s["psize"] * (s["branch_pages"] + s["leaf_pages"] + s["overflow_pages"]) for s in stats)
+def test_many_conversations_fill_their_pages_too(store: Store) -> None:
+    """Eight at once, a call of each in turn, as parallel rollouts write them."""
+    conversations = [converse(store, random.Random(seed)) for seed in range(8)]
+    *_, transcripts = (sum(turn) for turn in zip(*conversations, strict=True))
+    assert os.stat(os.path.join(store.path, "data.mdb")).st_size < 3 * transcripts
+    assert check(store.path) == []
 
-    return store.environment.read(read)
 
-
-def damage(store: Store, database: str, change) -> None:
+def damage(store: Store, kind: bytes, change) -> None:
     """Put `change(node)` in the place of the largest node, None removes it."""
 
-    def write(txn, dbs) -> None:
-        key, node = max(txn.cursor(dbs[database]), key=lambda entry: len(entry[1]))
-        changed = change(bytes(node))
-        txn.delete(key, db=dbs[database]) if changed is None else txn.put(key, changed, db=dbs[database])
+    def write(txn) -> None:
+        key, node = max(scan(txn, kind), key=lambda entry: len(entry[1]))
+        changed = change(node)
+        txn.delete(key) if changed is None else txn.put(key, changed)
 
     store.environment.write(write)
 
 
 @pytest.mark.parametrize(
-    ("database", "change", "text"),
+    ("kind", "change", "text"),
     [
-        ("tokens", lambda node: node[:-1] + b"\xff", "tokens .*: the content does not match its key"),
-        ("tokens", lambda node: node[:16] + b"\xff\xff\x00\x00" + node[20:], "keeps 65535 tokens of a parent with"),
-        ("tokens", lambda node: None, "token segment .* is missing"),
-        ("blobs", lambda node: node[:-1], "blobs .*: the content does not match its key"),
-        ("blobs", lambda node: None, "message .* is missing"),
-        ("spans", lambda node: node[:20], "unreadable"),
-        ("spans", lambda node: b"", "unreadable"),
-        ("rollouts", lambda node: None, "its rollout has no header"),
+        (TOKENS, lambda node: node[:-1] + b"\xff", "token segment .*: the content does not match its key"),
+        (TOKENS, lambda node: node[:16] + b"\xff\xff\x00\x00" + node[20:], "keeps 65535 tokens of a parent with"),
+        (TOKENS, lambda node: None, "token segment .* is missing"),
+        (LISTS, lambda node: node[:-1], "message .*: the content does not match its key"),
+        (LISTS, lambda node: None, "message .* is missing"),
+        (SPANS, lambda node: node[:20], "unreadable"),
+        (SPANS, lambda node: b"", "unreadable"),
+        (HEADERS, lambda node: None, "its rollout has no header"),
     ],
 )
-def test_check_finds_damage(database: str, change, text: str, store: Store) -> None:
+def test_check_finds_damage(kind: bytes, change, text: str, store: Store) -> None:
     """A changed or missing segment, message, span or header is a finding that names it, never a traceback."""
     rollout_id = new_rollout_id()
     store.append(rollout_id, make_span(list(range(100)), list(range(100, 150))))
     store.append(rollout_id, make_span(list(range(150)), [7] * 5, messages=[{"content": "long " * 50}]))
     assert check(store.path) == []
-    damage(store, database, change)
+    damage(store, kind, change)
     findings = check(store.path)
     import re
 
@@ -203,7 +211,5 @@ def test_check_finds_calls_marked_trainable_that_cannot_be(store: Store) -> None
     assert any("2 completion ids and 1 log-probs" in finding for finding in findings)
     assert any("2 completion ids and None log-probs" in finding for finding in findings)
     assert any("'reward'" in finding and "nan" in finding for finding in findings)
-    store.environment.write(
-        lambda txn, dbs: txn.put(b"x" * 28, txn.cursor(dbs["rewards"]).first() and b"\x80", db=dbs["rewards"])
-    )
+    store.environment.write(lambda txn: txn.put(REWARDS + b"x" * 28, b"\x80"))
     assert any("no such rollout" in finding for finding in check(store.path))

@@ -14,6 +14,8 @@ from spans import make_span
 
 from agentlight_store import Choice, Store
 from agentlight_store.cli import main
+from agentlight_store.environment import REWARDS
+from agentlight_store.store import scan
 
 SHOW = {
     "rollout_id", "task_id", "span_id", "role", "pid", "model", "messages", "text", "tool_calls", "prompt_ids",
@@ -121,7 +123,7 @@ def test_check_says_clean_or_exits_1(path: str, capsys: pytest.CaptureFixture[st
     assert main(["check", path, "--json"]) == 1
     assert [set(line) for line in lines(capsys)] == [{"finding"}]
     with Store.open(path) as store:
-        store.environment.write(lambda txn, dbs: txn.drop(dbs["rewards"], delete=False))
+        store.environment.write(lambda txn: [txn.delete(key) for key, _ in list(scan(txn, REWARDS))])
     assert main(["check", path]) == 0
     assert capsys.readouterr().out == f"{path}: clean\n"
 

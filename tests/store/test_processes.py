@@ -167,7 +167,7 @@ def test_an_append_from_within_an_append_is_not_lost(tmp_path: Path) -> None:
                 store.append(rollout_id, make_span(started_at=2.0))
                 assert store.rollout_ids() == [rollout_id]
 
-        def collected(txn, dbs) -> None:
+        def collected(txn) -> None:
             Stream()
             gc.collect()
 
@@ -237,7 +237,7 @@ def test_killed_readers_do_not_use_up_the_slots(tmp_path: Path, monkeypatch: pyt
     store.append(new_rollout_id(), make_span())
 
     def die() -> None:
-        store.environment.read(lambda txn, dbs: os.kill(os.getpid(), 9))
+        store.environment.read(lambda txn: os.kill(os.getpid(), 9))
 
     for _ in range(40):
         assert os.waitpid(in_child(die), 0)[1] == signal.SIGKILL

@@ -13,6 +13,7 @@ from spans import make_span
 
 from agentlight_store import Choice, Span, Store, new_rollout_id
 from agentlight_store.check import check
+from agentlight_store.environment import VERSION_KEY
 from agentlight_store.errors import StoreError, StoreMissing, StoreVersionError, UnknownRollout
 
 
@@ -205,8 +206,8 @@ def test_another_version_is_refused_with_both_numbers(create: bool, tmp_path: Pa
     """The message says what the store has and what this agentlight reads."""
     path = tmp_path / "store"
     Store.open(path, create=True).close()
-    with lmdb.open(str(path), max_dbs=10) as env, env.begin(write=True) as txn:
-        txn.put(b"version", b"999", db=env.open_db(b"meta", txn=txn))
+    with lmdb.open(str(path)) as env, env.begin(write=True) as txn:
+        txn.put(VERSION_KEY, b"999")
     with pytest.raises(StoreVersionError, match="version 999, this agentlight reads version 1"):
         Store.open(path, create=create)
 
@@ -243,7 +244,7 @@ def test_a_second_open_shares_the_handle(tmp_path: Path, monkeypatch: pytest.Mon
     first.append(rollout_id, make_span())
     assert first.rollout(rollout_id).calls == 4
     first.close()
-    with lmdb.open(str(tmp_path / "store"), max_dbs=10):  # which LMDB refuses while a handle is open
+    with lmdb.open(str(tmp_path / "store")):  # which LMDB refuses while a handle is open
         pass
     with Store.open(tmp_path / "store") as again:
         assert again.rollout(rollout_id).calls == 4

@@ -13,6 +13,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 VOCABULARY = 64
 
+torch.set_num_threads(1)  # these models gain nothing from a second, and wait for it on a busy machine
+
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:

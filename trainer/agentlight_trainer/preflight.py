@@ -59,7 +59,7 @@ class Preflight:
         return self.tokens / max(1, self.computed_tokens)
 
 
-def measure(policy: Policy, steps: Sequence[Step], progress: Callable[[int], None] = lambda tokens: None) -> list[Gap]:
+def measure(policy: Policy, steps: Sequence[Step], config: TrainConfig, progress: Callable[[int], None]) -> list[Gap]:
     """Score every pack with the weights at the start, keep that as the anchor, and compare with what was captured.
 
     Where the server turns out to have given log-probs of the untempered distribution, those of the sampled
@@ -73,7 +73,8 @@ def measure(policy: Policy, steps: Sequence[Step], progress: Callable[[int], Non
             for key, where in _by_setting(pack).items():
                 rows.setdefault(key, []).append((pack, where, raw_T.numpy()[where]))
             progress(pack.tokens)
-    return [_gap(key, parts) for key, parts in sorted(rows.items())]
+    bounds = (1 - config.clip_low, 1 + config.clip_high)
+    return [_gap(key, parts, bounds) for key, parts in sorted(rows.items())]
 
 
 def _by_setting(pack: Pack) -> dict[tuple[str, str], np.ndarray]:
@@ -89,7 +90,7 @@ def _by_setting(pack: Pack) -> dict[tuple[str, str], np.ndarray]:
     return {key: np.concatenate(parts) for key, parts in found.items()}
 
 
-def _gap(key: tuple[str, str], parts: list[tuple[Pack, np.ndarray, np.ndarray]]) -> Gap:
+def _gap(key: tuple[str, str], parts: list[tuple[Pack, np.ndarray, np.ndarray]], bounds: tuple[float, float]) -> Gap:
     behaviour = np.concatenate([pack.behaviour_logprobs_T.numpy()[where] for pack, where, _ in parts])
     tempered = np.concatenate([_anchor(pack)[where] for pack, where, _ in parts])
     raw = np.concatenate([part for _, _, part in parts])
@@ -103,7 +104,7 @@ def _gap(key: tuple[str, str], parts: list[tuple[Pack, np.ndarray, np.ndarray]])
     ratio = np.exp(log_ratio.clip(-20, 20))
     gap.mean, gap.largest = float(np.abs(log_ratio).mean()), float(np.abs(log_ratio).max())
     gap.ess = float(ratio.sum() ** 2 / (len(ratio) * (ratio**2).sum()))
-    gap.outside_clip = float(((ratio < 0.8) | (ratio > 1.28)).mean())
+    gap.outside_clip = float(((ratio < bounds[0]) | (ratio > bounds[1])).mean())
     gap.kl = float((ratio - 1 - log_ratio).mean())
     if gap.raw:
         for pack, where, _ in parts:

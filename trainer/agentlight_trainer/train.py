@@ -88,7 +88,7 @@ def look_ahead(
         raise TrainerError(f"all {too_long} samples are longer than the model's context of {learner.context} tokens")
     computed = sum(step.computed_tokens for step in epoch_steps)
     with progress.bar("pre-flight", computed) as advance:
-        gaps = preflight.measure(learner, epoch_steps, advance)
+        gaps = preflight.measure(learner, epoch_steps, config, advance)
     before = preflight.Preflight(
         model=model,
         adapter=adapter,
