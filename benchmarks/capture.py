@@ -39,7 +39,11 @@ def reply(tokens: int = 200) -> bytes:
 
 def main() -> None:
     folder = tempfile.mkdtemp()
-    info = {"vllm": True, "logprobs_mode": "processed", "models": {"policy": {"root": "m", "adapter": None, "defaults": {}}}}
+    info = {
+        "vllm": True,
+        "logprobs_mode": "processed",
+        "models": {"policy": {"root": "m", "adapter": None, "defaults": {}}},
+    }
     os.environ["AGENTLIGHT_STORE"] = folder
     os.environ["AGENTLIGHT_SERVERS"] = json.dumps({SERVER: info})
     os.environ["AGENTLIGHT_RAISE"] = "1"
@@ -74,7 +78,8 @@ def main() -> None:
         return time.perf_counter() - start
 
     for number in range(50):
-        seconds(bare, number), seconds(captured, number)
+        seconds(bare, number)
+        seconds(captured, number)
     pairs = [(seconds(bare, number), seconds(captured, number)) for number in range(CALLS)]
     without, with_capture = (statistics.median(column) * 1e3 for column in zip(*pairs, strict=True))
     added = statistics.median(b - a for a, b in pairs) * 1e3

@@ -73,7 +73,9 @@ def test_a_file_is_a_page_or_two_and_a_function_fits_a_screen(path):
     assert text.count("\n") <= 300
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            assert (node.end_lineno or 0) - node.lineno < 60, f"{node.name} is too long"
+            classes = [item for item in node.body if isinstance(item, ast.ClassDef)]  # judged by their own methods
+            lines = sum((item.end_lineno or 0) - item.lineno for item in classes)
+            assert (node.end_lineno or 0) - node.lineno - lines < 60, f"{node.name} is too long"
 
 
 def test_every_transport_and_dialect_in_the_tables_has_its_file():

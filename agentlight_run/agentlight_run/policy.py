@@ -47,7 +47,7 @@ def probe(url: str, model: str | None = None, *, logprobs_mode: str | None = Non
     base = base_url(url)
     models = _get_models(base)
     info = servers.describe(models, logprobs_mode, generation_defaults=logprobs_mode is None)
-    served = info["models"]
+    served: dict[str, dict[str, Any]] = info["models"]
     if model is None:
         bases = [name for name, one in served.items() if one["adapter"] is None]
         if len(bases) != 1:

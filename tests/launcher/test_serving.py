@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -47,7 +48,7 @@ def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def install(source: str) -> Path:
         (tmp_path / "fake_vllm.py").write_text(source)
         monkeypatch.setattr(serving, "MODULE", "fake_vllm")
-        monkeypatch.setattr(serving.importlib.util, "find_spec", lambda name: name)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(TESTS)]))
         monkeypatch.chdir(tmp_path)
         model = tmp_path / "models" / "tiny"
@@ -104,10 +105,10 @@ def test_the_server_is_stopped_when_the_block_fails(vllm: Any) -> None:
 
 def test_what_cannot_be_served_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(serving.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ServingError, match=r"pip install 'agentlight\[serve\]'"), serve("tiny"):
         pass
-    monkeypatch.setattr(serving.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     for model, problem in {"./nosuch": "no model at ./nosuch", str(tmp_path): "has no config.json"}.items():
         with pytest.raises(ServingError, match=problem), serve(model):
             pass
@@ -165,7 +166,7 @@ def test_a_launcher_that_is_ended_ends_its_server(vllm: Any, tmp_path: Path) -> 
     model = vllm(FAKE)
     code = (
         "from agentlight_run import serving, cli; serving.MODULE = 'fake_vllm'; "
-        "serving.importlib.util.find_spec = str; import sys; sys.exit(cli.main())"
+        "importlib.util.find_spec = str; import sys; sys.exit(cli.main())"
     )
     agent = "import time; print('ready', flush=True); time.sleep(30)"
     command = [sys.executable, "-c", code, "--serve", str(model), sys.executable, "-c", agent]
