@@ -1,0 +1,182 @@
+"""The whole line on the real thing: SmolLM2-135M on vLLM's CPU build, a real SDK, the real trainer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agentlight_run.policy import probe
+from agentlight_run.serving import serve
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+AGENT = '''
+"""Knows nothing of agentlight: a public base URL, a public model, a key, one question and a follow-up."""
+import json
+import random
+import sys
+
+from openai import OpenAI
+
+client = OpenAI(base_url="https://api.openai.com/v1", api_key="sk-public-key-0123456789")
+number = random.randrange(1000)
+messages = [
+    {"role": "system", "content": "You answer in one short sentence."},
+    {"role": "user", "content": sys.argv[1]},
+]
+said = []
+
+
+def ask(stream):
+    reply = client.chat.completions.create(
+        model="gpt-4o-mini", messages=messages, temperature=0.9, max_tokens=24, stream=stream
+    )
+    if stream:
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in reply)
+    else:
+        text = reply.choices[0].message.content
+    said.append(text)
+    messages.append({"role": "assistant", "content": text})
+    messages.append({"role": "user", "content": "Say it in other words."})
+
+
+def brevity(text):
+    return 1.0 / (1 + len(text))
+
+
+ask(stream=False)
+ask(stream=True)
+brevity(said[-1])
+print(json.dumps(said))
+'''
+
+
+def run(*words: object, cwd: Path, **variables: str) -> str:
+    command = [str(word) for word in words]
+    environment = os.environ | {"HF_HUB_OFFLINE": "1"} | variables
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def lines(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model") / "SmolLM2"
+    run(sys.executable, ROOT / "examples" / "text_to_sql" / "make_model.py", folder, cwd=ROOT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def line(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """Collect with the base, train and publish, collect with the adapter: the stores and the server."""
+    folder = tmp_path_factory.mktemp("line")
+    (folder / "agent.py").write_text(AGENT)
+    tasks = [{"id": "sky", "question": "Why is the sky blue?"}, {"id": "tea", "question": "How is tea made?"}]
+    (folder / "tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
+    collect = [BIN / "agentlight-run", "--tasks", "tasks.jsonl", "--samples", 4, "--reward", "agent:brevity"]
+    agent = [sys.executable, "agent.py", "{question}"]
+    with serve(str(model), log=folder / "serve.log") as policy:
+        to_policy = ["--policy", policy.url, "--policy-model"]
+        run(*collect, "--store", "base", *to_policy, policy.model, *agent, cwd=folder)
+        train = [BIN / "agentlight-train", "base", "--output", "out", "--epochs", 1, "--rollouts-per-step", 4]
+        trained = run(*train, "--publish", policy.url, cwd=folder)
+        (adapter,) = (folder / "out" / "published").iterdir()
+        run(*collect, "--store", "adapter", *to_policy, adapter.name, *agent, cwd=folder)
+        yield SimpleNamespace(folder=folder, adapter=adapter.name, trained=trained, url=policy.url, model=policy.model)
+
+
+def test_ids_decode_to_what_the_agent_saw(line, model):
+    """Whole and streamed: the stored completion ids, decoded with the model's tokenizer, are the agent's text."""
+    from transformers import AutoTokenizer
+
+    command = [BIN / "agentlight-run", "--store", "one", "--policy", line.url, "--policy-model", line.model]
+    said = json.loads(run(*command, sys.executable, "agent.py", "What is a river?", cwd=line.folder))
+    (rollout,) = lines(run(BIN / "agentlight-store", "ls", "one", "--json", cwd=line.folder))
+    calls = lines(run(BIN / "agentlight-store", "show", "one", rollout["rollout_id"], "--json", cwd=line.folder))
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    assert [call["text"] for call in calls] == said
+    assert [tokenizer.decode(call["completion_ids"], skip_special_tokens=True) for call in calls] == said
+    assert all(call["trainable"] and call["model_root"] == str(model) for call in calls)
+    assert b"sk-public-key" not in (line.folder / "one" / "data.mdb").read_bytes()
+
+
+def test_training_changes_what_is_served(line):
+    """The run ends with a published adapter, and later calls carry its name as their policy version."""
+    assert "adapter" in line.trained.splitlines()[-1]
+    for listed in lines(run(BIN / "agentlight-store", "ls", "adapter", "--json", cwd=line.folder)):
+        shown = run(BIN / "agentlight-store", "show", "adapter", listed["rollout_id"], "--json", cwd=line.folder)
+        assert {call["policy_version"] for call in lines(shown)} == {line.adapter}
+
+
+@pytest.mark.parametrize("store", ["base", "adapter"])
+def test_captured_and_recomputed_logprobs_agree_in_bfloat16(line, store):
+    """For the base and for an adapter: mean |difference| < 0.05 over all sampled tokens."""
+    assert mean_difference(line.folder / store, "bfloat16") < 0.05
+
+
+def test_captured_and_recomputed_logprobs_agree_in_float32(model, tmp_path):
+    """vLLM and the trainer both in float32: mean |difference| < 1e-3."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    module = "vllm.entrypoints.openai.api_server"
+    options = ["--dtype", "float32", "--max-model-len", "1024", "--logprobs-mode", "processed_logprobs"]
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    with open(tmp_path / "serve.log", "wb") as log:
+        command = [sys.executable, "-m", module, "--model", str(model), "--port", str(port), *options]
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        try:
+            url = f"http://127.0.0.1:{port}"
+            for _ in range(240):
+                try:
+                    probe(url)
+                    break
+                except Exception:
+                    assert server.poll() is None, (tmp_path / "serve.log").read_text()[-2000:]
+                    time.sleep(1)
+            (tmp_path / "agent.py").write_text(AGENT)
+            collect = [BIN / "agentlight-run", "--store", "store", "--policy", url]
+            run(*collect, sys.executable, "agent.py", "Why is the sea salty?", cwd=tmp_path)
+        finally:
+            server.terminate()
+            server.wait(30)
+    assert mean_difference(tmp_path / "store", "float32") < 1e-3
+
+
+def mean_difference(store: Path, dtype: str) -> float:
+    """Mean |captured - recomputed| over all sampled tokens, with the weights that the calls recorded."""
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    from agentlight_store import Store
+
+    spans = [span for rollout in Store.open(store).rollouts() for span in rollout.spans]
+    (root,) = {span.model_root for span in spans}
+    (adapter,) = {span.adapter_root for span in spans}
+    policy = AutoModelForCausalLM.from_pretrained(root, dtype=getattr(torch, dtype))
+    policy = PeftModel.from_pretrained(policy, adapter) if adapter else policy
+    differences = []
+    for span in spans:
+        assert span.prompt_ids and span.completion_ids and span.completion_logprobs
+        prompt, completion = list(span.prompt_ids), list(span.completion_ids)
+        with torch.inference_mode():
+            logits = policy.eval()(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1].float()
+        logprobs = (logits / span.sampling["temperature"]).log_softmax(-1)
+        recomputed = logprobs.gather(1, torch.tensor(completion)[:, None])[:, 0]
+        differences.append((recomputed - torch.tensor(list(span.completion_logprobs))).abs())
+    return torch.cat(differences).mean().item()
