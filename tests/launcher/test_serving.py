@@ -166,7 +166,7 @@ def test_a_launcher_that_is_ended_ends_its_server(vllm: Any, tmp_path: Path) -> 
     model = vllm(FAKE)
     code = (
         "from agentlight_run import serving, cli; serving.MODULE = 'fake_vllm'; "
-        "importlib.util.find_spec = str; import sys; sys.exit(cli.main())"
+        "import importlib.util; importlib.util.find_spec = str; import sys; sys.exit(cli.main())"
     )
     agent = "import time; print('ready', flush=True); time.sleep(30)"
     command = [sys.executable, "-c", code, "--serve", str(model), sys.executable, "-c", agent]
