@@ -168,6 +168,7 @@ def mean_difference(store: Path, dtype: str) -> float:
     spans = [span for rollout in Store.open(store).rollouts() for span in rollout.spans]
     (root,) = {span.model_root for span in spans}
     (adapter,) = {span.adapter_root for span in spans}
+    assert root is not None
     policy = AutoModelForCausalLM.from_pretrained(root, dtype=getattr(torch, dtype))
     policy = PeftModel.from_pretrained(policy, adapter) if adapter else policy
     differences = []

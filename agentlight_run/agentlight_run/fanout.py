@@ -48,7 +48,7 @@ def run(options: Any) -> int:
     with policy_of(options) as policy:
         fanout = Fanout(options, store, policy, len(todo))
         interrupted = fanout.run(todo)
-    return _conclude(fanout.totals, options, interrupted, len(todo))
+        return _conclude(fanout.totals, options, interrupted, len(todo))
 
 
 class Fanout:

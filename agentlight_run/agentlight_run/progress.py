@@ -69,7 +69,7 @@ class Bar:
 
 
 def figures(totals: Totals) -> str:
-    failed = totals.rollouts - totals.statuses["ok"]
+    failed = totals.statuses["failed"] + totals.statuses["timeout"]
     parts = [f"{failed} failed"] if failed else []
     parts += [f"{totals.calls:,} calls", f"{totals.tokens:,} tokens"]
     if totals.rewards:

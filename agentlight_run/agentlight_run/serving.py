@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -167,20 +167,20 @@ def _is_healthy(port: int) -> bool:
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    """TERM to the group of the server, its engine's process included; KILL when that takes too long."""
-    deadline = time.monotonic() + GRACE
-    number = signal.SIGTERM
-    while True:
-        try:
-            os.killpg(server.pid, number)
-        except (ProcessLookupError, PermissionError):
-            break
-        while number != signal.SIGKILL and time.monotonic() < deadline and server.poll() is None:
-            time.sleep(0.05)
-        if number == signal.SIGKILL:
-            break
-        number = signal.SIGKILL  # of the group whatever is left
-    server.wait()
+    """TERM to the group of the server, its engine's process included; KILL when that takes too long, or to the rest."""
+    try:
+        _send(server, signal.SIGTERM)
+        server.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:  # a second Ctrl-C comes here at once
+        _send(server, signal.SIGKILL)
+        server.wait()
+
+
+def _send(server: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(server.pid, number)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ def run(options: Any) -> int:
             ending = Ending(store.path, rollout_id, report, options)
             ending.begin(started_at, environment.get(settings.TASK_ID))
             exit_code = child.wait(options.timeout)
-    return ending.conclude(exit_code, child.interrupted)
+        return ending.conclude(exit_code, child.interrupted)  # before a server that we serve takes its time to stop
 
 
 def policy_of(options: Any) -> Any:

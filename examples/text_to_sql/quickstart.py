@@ -23,6 +23,7 @@ from agentlight_store.errors import AgentlightError
 ROUNDS = 3
 TRAIN_SAMPLES = 8  # rollouts of each training question and round
 HELDOUT_SAMPLES = 6  # rollouts of each held-out question and measurement
+LEARNING_RATE = 5e-4  # over twice the default: three rounds are few, and each is trained on fresh rollouts
 JOBS = 12  # agents at a time: enough to keep vLLM's batches full
 TIMEOUT = 120  # seconds for one rollout
 
@@ -86,7 +87,8 @@ def improve(rounds: int) -> tuple[float, float]:
             with timed("collect"):
                 collect(policy.url, name, "train", TRAIN_SAMPLES, store)
             with timed("train"):
-                run(BIN / "agentlight-train", store, "--output", output, "--publish", policy.url)
+                where = ["--output", output, "--publish", policy.url]
+                run(BIN / "agentlight-train", store, "--learning-rate", LEARNING_RATE, *where)
             (adapter,) = (output / "published").iterdir()  # is called what the server calls it
             name = adapter.name
         heading("Held-out questions, after")
