@@ -17,7 +17,7 @@ def current_rollout() -> str:
     global _process_rollout
     found = rollout.get() or settings.get(settings.ROLLOUT_ID) or _process_rollout
     if found is None:
-        from agentlight_store.store import new_rollout_id
+        from agentlight_store.ids import new_rollout_id
 
         found = _process_rollout = new_rollout_id()
     return found

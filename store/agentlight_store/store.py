@@ -28,11 +28,6 @@ from agentlight_store.span import Span
 HEADER = ("task_id", "task", "status", "exit_code", "started_at", "ended_at", "command")
 
 
-def new_rollout_id() -> str:
-    """32 hex digits: 48 bits of time in ms, then bits of the OS; an agent's seeded `random` plays no part."""
-    return (int(time.time() * 1000).to_bytes(6, "big") + os.urandom(10)).hex()
-
-
 class Store:
     """A store of rollouts. `Store.open(path)` reads and writes an existing one, `create=True` makes it."""
 
