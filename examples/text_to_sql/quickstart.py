@@ -20,10 +20,10 @@ from rich.table import Table
 from agentlight_run.serving import serve
 from agentlight_store.errors import AgentlightError
 
-ROUNDS = 3
-TRAIN_SAMPLES = 8  # rollouts of each training question and round
-HELDOUT_SAMPLES = 6  # rollouts of each held-out question and measurement
-LEARNING_RATE = 5e-4  # over twice the default: three rounds are few, and each is trained on fresh rollouts
+ROUNDS = 2
+TRAIN_SAMPLES = 6  # rollouts of each training question and round
+HELDOUT_SAMPLES = 4  # rollouts of each held-out question and measurement
+LEARNING_RATE = 5e-4  # over twice the default: two rounds are few
 JOBS = 12  # agents at a time: enough to keep vLLM's batches full
 TIMEOUT = 120  # seconds for one rollout
 
