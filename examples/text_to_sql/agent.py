@@ -36,7 +36,7 @@ def answer(client: OpenAI, question: str, model: str = MODEL) -> tuple[str, list
     messages = first_messages(question)
     sql = ""
     for _ in range(MAX_TURNS):
-        response = client.chat.completions.create(model=model, messages=messages, temperature=0.8, max_tokens=60)
+        response = client.chat.completions.create(model=model, messages=messages, temperature=0.8, max_tokens=40)
         text = response.choices[0].message.content or ""
         sql = read_sql(text)
         try:

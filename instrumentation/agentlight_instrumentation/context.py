@@ -8,6 +8,8 @@ from agentlight_instrumentation import settings
 
 rollout: ContextVar[str | None] = ContextVar("agentlight_rollout", default=None)
 role: ContextVar[str] = ContextVar("agentlight_role", default="agent")
+# A transport is at work: the libraries below it (urllib3 under requests, aiohttp under httpx) carry the same exchange.
+inside: ContextVar[bool] = ContextVar("agentlight_inside", default=False)
 
 _process_rollout: str | None = None
 

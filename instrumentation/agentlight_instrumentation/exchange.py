@@ -22,7 +22,7 @@ from agentlight_store.span import Span
 
 def recognise(method: str, url: str, body: bytes | None) -> Exchange | None:
     """The exchange for a request that is an LLM call, else None. Cheap for all other requests."""
-    if method != "POST" or not body:
+    if method != "POST" or not body or context.inside.get():
         return None
     found = dialects.find(urlsplit(url).path)
     if found is None:

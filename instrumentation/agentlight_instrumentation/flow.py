@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from agentlight_instrumentation import servers
+from agentlight_instrumentation.context import inside
 from agentlight_instrumentation.exchange import Exchange
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.routing import Edit
@@ -91,12 +92,15 @@ def drive(steps: Steps) -> Any:
     result: Any = None
     step = next(steps)
     while True:
+        inside.set(True)
         try:
             result = step()
         except BaseException as error:
             advance = partial(steps.throw, error)
         else:
             advance = partial(steps.send, result)
+        finally:
+            inside.set(False)  # and no token that would have to be reset in the context it came from
         try:
             step = advance()
         except StopIteration as end:
@@ -108,12 +112,15 @@ async def drive_async(steps: Steps) -> Any:
     result: Any = None
     step = next(steps)
     while True:
+        inside.set(True)
         try:
             result = await step()
         except BaseException as error:
             advance = partial(steps.throw, error)
         else:
             advance = partial(steps.send, result)
+        finally:
+            inside.set(False)  # and no token that would have to be reset in the context it came from
         try:
             step = advance()
         except StopIteration as end:
