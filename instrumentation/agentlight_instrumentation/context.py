@@ -6,10 +6,15 @@ from contextvars import ContextVar
 
 from agentlight_instrumentation import settings
 
+TYPE_CHECKING = False  # `typing` costs milliseconds of every start
+if TYPE_CHECKING:
+    from agentlight_instrumentation.exchange import Exchange
+
 rollout: ContextVar[str | None] = ContextVar("agentlight_rollout", default=None)
 role: ContextVar[str] = ContextVar("agentlight_role", default="agent")
-# A transport is at work: the libraries below it (urllib3 under requests, aiohttp under httpx) carry the same exchange.
-inside: ContextVar[bool] = ContextVar("agentlight_inside", default=False)
+# The exchange that a transport is at work on: the libraries below it (urllib3 under requests, aiohttp under httpx)
+# carry that one, and record nothing of their own.
+inside: ContextVar[Exchange | None] = ContextVar("agentlight_inside", default=None)
 
 _process_rollout: str | None = None
 

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 
 def decode(body: bytes, encoding: str) -> bytes:
     """`body` decompressed as far as it has arrived. Raises ValueError for an encoding that cannot be read here."""
     if encoding in ("", "identity"):
         return body
-    if encoding in ("gzip", "x-gzip", "deflate"):
-        window = zlib.MAX_WBITS | 32 if encoding != "deflate" else _deflate_window(body)
-        try:
-            return zlib.decompressobj(window).decompress(body)
-        except zlib.error as error:
-            raise ValueError(f"broken {encoding} data: {error}") from error
-    raise ValueError(f"content encoding {encoding!r} is not read")
+    decompress = decoder(encoding)
+    if decompress is None:
+        raise ValueError(f"content encoding {encoding!r} is not read")
+    try:
+        return decompress(body)
+    except zlib.error as error:
+        raise ValueError(f"broken {encoding} data: {error}") from error
+
+
+def decoder(encoding: str) -> Callable[[bytes], bytes] | None:
+    """A function to call with each piece of a body in turn; None for an encoding that is not read here."""
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        return None
+    started: Any = None
+
+    def decompress(piece: bytes) -> bytes:
+        nonlocal started
+        if started is None:
+            if not piece:
+                return b""
+            started = zlib.decompressobj(zlib.MAX_WBITS | 32 if encoding != "deflate" else _deflate_window(piece))
+        return started.decompress(piece)
+
+    return decompress
 
 
 def _deflate_window(body: bytes) -> int:

@@ -13,20 +13,30 @@ import msgspec
 
 from agentlight_instrumentation import context, dialects, servers
 from agentlight_instrumentation.eventstream import Events, data_of, with_data
-from agentlight_instrumentation.guard import Guarded
+from agentlight_instrumentation.guard import Guarded, lost
 from agentlight_instrumentation.routing import Edit, route
 from agentlight_instrumentation.sink import store
 from agentlight_instrumentation.verdict import why_not_trainable
 from agentlight_store.span import Span
 
 
-def recognise(method: str, url: str, body: bytes | None) -> Exchange | None:
-    """The exchange for a request that is an LLM call, else None. Cheap for all other requests."""
-    if method != "POST" or not body or context.inside.get():
+def recognise(method: str, url: str, body: Any) -> Exchange | None:
+    """The exchange for a request that is an LLM call, else None. Cheap for all other requests.
+
+    A `body` that is neither bytes nor text could only be read once: it is left to the agent, and said to be lost.
+    """
+    if method != "POST" or not body or context.inside.get() is not None:
         return None
     found = dialects.find(urlsplit(url).path)
     if found is None:
         return None
+    if isinstance(body, str):
+        body = body.encode()
+    elif not isinstance(body, bytes):
+        if not isinstance(body, (bytearray, memoryview)):
+            lost(f"the body of a request to {found[1]} is a {type(body).__name__}, which can be read only once")
+            return None
+        body = bytes(body)
     dialect = importlib.import_module(f"agentlight_instrumentation.dialects.{found[0]}")
     try:
         parsed = msgspec.json.decode(body)
@@ -52,6 +62,8 @@ class Exchange:
         self._events: Events | None = None
         self._body: list[bytes] = []
         self._encoding = ""
+        self._decoder: Any = None
+        self.attempts = 0  # by a library that tries again itself
         self._finished = False
         self._broken: str | None = None
 
@@ -91,9 +103,32 @@ class Exchange:
         """The reply's head has arrived."""
         self.http_status = http_status
         self._encoding = content_encoding.strip().lower()
+        self._decoder = None
+        if self._encoding and self.edit.added:
+            from agentlight_instrumentation.encodings import decoder
+
+            self._decoder = decoder(self._encoding)
         self._reader = self.dialect.Reader(frozenset(self.edit.added))
         if content_type.startswith("text/event-stream"):
             self._events = Events()
+
+    def arrives_as(self, content_encoding: str) -> None:
+        """What will be fed is compressed after all: the agent reads a reply as it came over the wire."""
+        self._encoding = content_encoding.strip().lower()
+
+    @property
+    def decodes(self) -> bool:
+        """The server compressed although it was asked not to: what the agent gets is decompressed."""
+        return self._decoder is not None
+
+    @property
+    def rewrites_whole(self) -> bool:
+        """What was added is to be taken out of a reply that comes in one piece."""
+        return bool(self.edit.added) and not self.is_stream and self.http_status == 200 and self._is_readable
+
+    @property
+    def _is_readable(self) -> bool:
+        return not self._encoding or self._decoder is not None
 
     @property
     def is_stream(self) -> bool:
@@ -107,9 +142,11 @@ class Exchange:
         """The next bytes of the reply; returns what the agent gets to see of what has passed so far."""
         if self._finished:
             return chunk
-        if self._events is None or self._encoding:
+        if self._events is None or not self._is_readable:
             self._body.append(chunk)
             return chunk
+        if self._decoder is not None:
+            chunk = self._decoder(chunk)
         shown, done = [], False
         for event in self._events.feed(chunk):
             shown.append(self._pass_event(event))
@@ -136,6 +173,8 @@ class Exchange:
     def whole(self, body: bytes) -> bytes:
         """A reply that arrived in one piece; returns it as the agent gets to see it, and records the call."""
         shown: bytes | None = None
+        if self._decoder is not None:
+            body = self._decoder(body)
         with Guarded("read a reply"):
             try:
                 shown = self._reader.add(body)
@@ -160,6 +199,12 @@ class Exchange:
             return  # the request that follows it is the call
         with Guarded("record a call"):
             store().append(self.rollout_id, self._span(error, left_early))
+
+    def again(self, http_status: int | None, error: BaseException | None) -> None:
+        """The library below tries once more: that attempt was an exchange of its own, and so is the next."""
+        self.http_status = http_status
+        self.finish(error)
+        self._finished, self._reader, self.http_status, self.started_at = False, None, None, time.time()
 
     # -- the span ------------------------------------------------------------------------------------------
 
@@ -213,7 +258,7 @@ class Exchange:
                 if body:
                     from agentlight_instrumentation.encodings import decode
 
-                    body = decode(body, self._encoding)
+                    body = body if self._decoder is not None else decode(body, self._encoding)
                 if self._events is not None:
                     for event in [*self._events.feed(body), self._events.rest]:
                         self._pass_event(event)

@@ -38,8 +38,11 @@ class Wire(Protocol):
     def replace(self, response: Any, body: bytes) -> Any:
         """The response with this body in place of the one that `read` took; watched as by `watch`."""
 
-    def watch(self, response: Any, exchange: Exchange) -> Any:
+    def watch(self, response: Any) -> Any:
         """The response, its body passing through `exchange.feed` and ending in `exchange.finish`."""
+
+    def broken(self, response: Any, error: Exception) -> Any:
+        """`read` failed: raises the error, or returns a response that raises it when the agent reads."""
 
 
 def converse(exchange: Exchange, wire: Wire) -> Steps:
@@ -60,13 +63,17 @@ def converse(exchange: Exchange, wire: Wire) -> Steps:
         edit = exchange.plan()
     try:
         response, body = yield from _send(exchange, wire, edit)
-        compressed = bool(wire.head(response)[2])
-        if exchange.edit.added and not exchange.is_stream and exchange.http_status == 200 and not compressed:
-            body = exchange.whole((yield partial(wire.read, response)))
+        if exchange.rewrites_whole:
+            try:
+                read = yield partial(wire.read, response)
+            except Exception as error:
+                exchange.finish(error)
+                return wire.broken(response, error)
+            body = exchange.whole(read)
     except BaseException as error:
         exchange.finish(error)
         raise
-    return wire.watch(response, exchange) if body is None else wire.replace(response, body)
+    return wire.watch(response) if body is None else wire.replace(response, body)
 
 
 def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
@@ -87,41 +94,56 @@ def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
     return response, None
 
 
-def drive(steps: Steps) -> Any:
-    """Run the steps with a blocking transport."""
-    result: Any = None
-    step = next(steps)
-    while True:
-        inside.set(True)
+class Course:
+    """A conversation under way: perform `step`, hand in what came of it, until it is `over`."""
+
+    def __init__(self, exchange: Exchange, wire: Wire) -> None:
+        self.exchange, self.wire = exchange, wire
+        self._steps = converse(exchange, wire)
+        self.step: Any = next(self._steps)
+        self.response: Any = None
+
+    def over(self, result: Any, error: BaseException | None) -> bool:
+        """True when `response` is what the agent gets. Raises what the agent is to get instead."""
         try:
-            result = step()
-        except BaseException as error:
-            advance = partial(steps.throw, error)
-        else:
-            advance = partial(steps.send, result)
-        finally:
-            inside.set(False)  # and no token that would have to be reset in the context it came from
-        try:
-            step = advance()
+            self.step = self._steps.send(result) if error is None else self._steps.throw(error)
         except StopIteration as end:
-            return end.value
+            self.response = end.value
+            return True
+        return False
 
 
-async def drive_async(steps: Steps) -> Any:
-    """Run the steps with a transport whose functions are coroutines."""
-    result: Any = None
-    step = next(steps)
+def drive(course: Course) -> Any:
+    """Perform the steps with a blocking transport, those that are left; returns the response."""
     while True:
-        inside.set(True)
+        inside.set(course.exchange)
+        result = error = None
         try:
-            result = await step()
-        except BaseException as error:
-            advance = partial(steps.throw, error)
-        else:
-            advance = partial(steps.send, result)
+            result = course.step()
+        except BaseException as caught:
+            error = caught
         finally:
-            inside.set(False)  # and no token that would have to be reset in the context it came from
+            inside.set(None)  # and no token that would have to be reset in the context it came from
         try:
-            step = advance()
-        except StopIteration as end:
-            return end.value
+            if course.over(result, error):
+                return course.response
+        finally:
+            del error  # with it, this frame and the error's traceback would keep each other alive
+
+
+async def drive_async(course: Course) -> Any:
+    """Perform the steps with a transport whose functions are coroutines."""
+    while True:
+        inside.set(course.exchange)
+        result = error = None
+        try:
+            result = await course.step()
+        except BaseException as caught:
+            error = caught
+        finally:
+            inside.set(None)
+        try:
+            if course.over(result, error):
+                return course.response
+        finally:
+            del error

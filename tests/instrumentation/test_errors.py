@@ -204,7 +204,7 @@ for library in (httpx, requests):
     run = run_agent(agent, "http://127.0.0.1:1/v1")
     assert run.stdout.split() == ["ConnectError", "ConnectionError"]
     assert [(span.status, span.error, span.http_status) for span in run.spans] == [
-        ("error", "ConnectError", None), ("error", "ConnectionError", None),
+        ("error", "ConnectError", None), ("error", "MaxRetryError", None),
     ]  # fmt: skip
 
 

@@ -37,8 +37,8 @@ def test_hooked_modules_look_untouched(run_agent: RunAgent) -> None:
             module.__loader__.get_code(name).co_filename, type(sys.modules).__name__,
             sorted(key for key in vars(module) if not key.startswith("_")),
         ]
-    import httpx, requests
-    for function in (httpx.Client._send_single_request, requests.adapters.HTTPAdapter.send):
+    import httpx, requests, urllib3
+    for function in (httpx.Client._send_single_request, urllib3.connectionpool.HTTPConnectionPool.urlopen):
         seen[function.__qualname__] = [inspect.getsource(function), str(inspect.signature(function)),
                                        function.__name__, function.__module__, function.__doc__]
     seen["async"] = [inspect.iscoroutinefunction(httpx.AsyncClient._send_single_request)]
@@ -49,7 +49,7 @@ def test_hooked_modules_look_untouched(run_agent: RunAgent) -> None:
     run = run_agent(agent)
     for name, expected in plain.result.items():
         assert run.result[name] == expected, name
-    assert len(run.events("patched")) == 3
+    assert len(run.events("patched")) == 4  # http.client comes first
 
 
 @pytest.mark.parametrize(("module", "code"), [("httpx", 1), ("requests.help", 0), ("openai", 1)])
@@ -64,7 +64,7 @@ def test_a_library_imported_twice_is_patched_once(run_agent: RunAgent, server: F
     """Reloaded, or dropped from sys.modules and imported anew: one record for each request all the same."""
     agent = """
     import importlib, sys
-    import httpx, requests
+    import httpx, requests, urllib3
     from agentlight_instrumentation import bootstrap
     bootstrap.start()
     def ask():
@@ -75,7 +75,7 @@ def test_a_library_imported_twice_is_patched_once(run_agent: RunAgent, server: F
     ask()
     for name in [name for name in sys.modules if name.split(".")[0] in ("httpx", "requests")]:
         del sys.modules[name]
-    import httpx, requests
+    import httpx, requests, urllib3
     ask()
     """
     run = run_agent(agent, server.url)
@@ -88,7 +88,7 @@ def test_a_client_made_before_the_start_is_captured(run_agent: RunAgent, server:
     agent = """
     import os, sys
     store = os.environ.pop("LATER")
-    import httpx, requests
+    import httpx, requests, urllib3
     client, session = httpx.Client(), requests.Session()
     post = client.post
     os.environ["AGENTLIGHT_STORE"] = store

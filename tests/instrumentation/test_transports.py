@@ -1,7 +1,10 @@
-"""Requests written by hand over httpx, httpx2 and requests: one record each, and the bytes that the agent expects."""
+"""Requests written by hand: one record each, and the bytes that the agent expects."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from conftest import RunAgent
 from fake_server import FakeServer
 
@@ -81,7 +84,7 @@ def test_requests_by_hand_are_recorded_and_answered_as_ever(run_agent: RunAgent,
     for name, expected in plain.result.items():
         assert captured.result[name] == expected, name
     assert captured.events("lost") == []
-    assert {event["library"] for event in captured.events("patched")} == {"httpx", "httpx2", "requests"}
+    assert {event["library"] for event in captured.events("patched")} == {"httpx", "httpx2", "urllib3", "http.client"}
     spans = captured.spans
     assert len(spans) == len(server.calls) == 2 * 8 + 11
     for span, call in zip(spans, server.calls, strict=True):
@@ -155,3 +158,19 @@ def test_only_calls_are_recorded(run_agent: RunAgent, server: FakeServer) -> Non
     run = run_agent(agent, server.url)
     assert run.result == [404, 404, 404, 400]
     assert run.spans == [] and [request.method for request in server.requests] == ["GET", "POST", "POST", "POST"]
+
+
+@pytest.mark.parametrize("library", ["urllib3", "http_client", "aiohttp"])
+def test_every_way_to_read_a_reply_is_what_it_was(library: str, run_agent: RunAgent, server: FakeServer) -> None:
+    """Whole, streamed, compressed against our wish, redirected: the agent's view is the same, a record an exchange."""
+    source = (Path(__file__).parent / "by_hand.py").read_text()
+    plain = run_agent(source, server.url, library, capture=False)
+    server.requests.clear()
+    run = run_agent(source, server.url, library)
+    for name, expected in plain.result.items():
+        assert run.result[name] == expected, name
+    answered = [call for call in server.calls if call.choices]  # a redirect is answered by no model
+    assert run.events("lost") == [] and len(run.spans) == len(answered)
+    for span, call in zip(run.spans, answered, strict=True):
+        assert [list(choice.completion_ids or ()) for choice in span.choices] == [one.ids for one in call.choices]
+        assert span.trainable, span.reason

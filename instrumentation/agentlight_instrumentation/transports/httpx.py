@@ -10,7 +10,7 @@ from weakref import WeakSet
 from wrapt import wrap_function_wrapper
 
 from agentlight_instrumentation.exchange import Exchange, recognise
-from agentlight_instrumentation.flow import converse, drive, drive_async
+from agentlight_instrumentation.flow import Course, drive, drive_async
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.routing import Edit
 from agentlight_instrumentation.servers import origin
@@ -26,13 +26,13 @@ def patch(library: ModuleType) -> None:
 
     def send(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
         wire = _wire(library, watched, wrapped, args, kwargs)
-        return wrapped(*args, **kwargs) if wire is None else drive(converse(wire.exchange, wire))
+        return wrapped(*args, **kwargs) if wire is None else drive(Course(wire.exchange, wire))
 
     async def send_async(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
         wire = _wire(library, watched_async, wrapped, args, kwargs, is_async=True)
         if wire is None:
             return await wrapped(*args, **kwargs)
-        return await drive_async(converse(wire.exchange, wire))
+        return await drive_async(Course(wire.exchange, wire))
 
     wrap_function_wrapper(library, "Client._send_single_request", send)
     wrap_function_wrapper(library, "AsyncClient._send_single_request", send_async)
@@ -41,9 +41,11 @@ def patch(library: ModuleType) -> None:
 def _wire(library: Any, watched: Any, wrapped: Any, args: Any, kwargs: Any, *, is_async: bool = False) -> _Wire | None:
     with Guarded("look at a request"):
         request = args[0] if args else kwargs["request"]
-        if request.method == "POST" and isinstance(request.stream, library.ByteStream):
+        if request.method == "POST":
             # Not `request.content`, which a request made by a redirect does not have.
-            exchange = recognise("POST", str(request.url), b"".join(request.stream))
+            stream = request.stream
+            body = b"".join(stream) if isinstance(stream, library.ByteStream) else stream
+            exchange = recognise("POST", str(request.url), body)
             if exchange is not None:
                 return (_AsyncWire if is_async else _Wire)(library, watched, wrapped, request, exchange)
     return None
@@ -80,12 +82,17 @@ class _Wire:
     def replace(self, response: Any, body: bytes) -> Any:
         if "content-length" in response.headers:
             response.headers["content-length"] = str(len(body))
+        return self.watch(response, body)
+
+    def watch(self, response: Any, body: bytes | None = None) -> Any:
         response.stream = self._watched(response.stream, self.exchange, body)
+        response.__dict__.pop("_content", None)  # of a mock transport, which has read it already
+        if self.exchange.decodes:
+            del response.headers["content-encoding"]
         return response
 
-    def watch(self, response: Any, exchange: Exchange) -> Any:
-        response.stream = self._watched(response.stream, exchange)
-        return response
+    def broken(self, response: Any, error: Exception) -> Any:
+        raise error
 
     def _edited(self, edit: Edit) -> Any:
         content = edit.body if edit.body is not None else self.exchange.body

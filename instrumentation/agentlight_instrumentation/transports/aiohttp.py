@@ -1,0 +1,216 @@
+"""aiohttp: sees a request where the session makes it, and a reply where the parser hands its bytes to the reader."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+from weakref import WeakSet
+
+from wrapt import wrap_function_wrapper
+
+from agentlight_instrumentation.exchange import Exchange, recognise
+from agentlight_instrumentation.flow import Course, drive_async
+from agentlight_instrumentation.guard import Guarded
+from agentlight_instrumentation.routing import Edit
+from agentlight_instrumentation.servers import origin
+
+_patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
+
+
+def patch(library: ModuleType) -> None:
+    if library.ClientSession in _patched:
+        return
+    _patched.add(library.ClientSession)
+    reader = _watched_reader(library)
+
+    async def request(wrapped: Any, session: Any, args: Any, kwargs: Any) -> Any:
+        wire = _wire(library, reader, wrapped, session, *args, **kwargs)
+        if wire is None:
+            return await wrapped(*args, **kwargs)
+        return await drive_async(Course(wire.exchange, wire))
+
+    wrap_function_wrapper(library, "ClientSession._request", request)
+
+
+def _wire(
+    library: ModuleType, reader: Any, wrapped: Any, session: Any, method: str, str_or_url: Any, **kwargs: Any
+) -> _Wire | None:
+    if method.upper() != "POST":
+        return None
+    with Guarded("look at a request"):
+        url = session._build_url(str_or_url)
+        if params := kwargs.get("params"):
+            url = url.extend_query(params) if hasattr(url, "extend_query") else url.update_query(params)
+        body = kwargs.get("data")
+        if (value := kwargs.get("json")) is not None and body is None:
+            encoded = session._json_serialize(value)
+            body = encoded.encode() if isinstance(encoded, str) else encoded
+        exchange = recognise("POST", str(url), body)
+        if exchange is not None:
+            return _Wire(library, reader, wrapped, session, str_or_url, url, kwargs, exchange)
+    return None
+
+
+class _Wire:
+    def __init__(
+        self, library: ModuleType, reader: Any, wrapped: Any, session: Any, asked: Any, url: Any, kwargs: Any,
+        exchange: Exchange,
+    ) -> None:  # fmt: skip
+        self._library, self._reader, self._wrapped, self._session = library, reader, wrapped, session
+        self._asked, self._url, self._kwargs = asked, url, kwargs
+        self.exchange = exchange
+
+    async def send(self, edit: Edit | None) -> Any:
+        if edit is None:
+            return await self._wrapped("POST", self._asked, **self._kwargs)
+        body = self.exchange.body if edit.body is None else edit.body
+        response = await self._request("POST", edit, data=body)
+        # The agent sees the request that it made.
+        response._url = response._real_url = self._url
+        if hasattr(response._request_info, "_replace"):
+            response._request_info = response._request_info._replace(url=self._url, real_url=self._url)
+        return response
+
+    async def get(self, edit: Edit) -> Any:
+        response = await self._request("GET", edit)
+        async with response:
+            return response.status, await response.read()
+
+    async def read(self, response: Any) -> bytes:
+        return await response.content.read()
+
+    def head(self, response: Any) -> tuple[int, str, str]:
+        # No encoding: aiohttp has decompressed what passes.
+        encoding = response.headers.get("content-encoding", "")
+        return response.status, response.headers.get("content-type", ""), "" if self._decompresses else encoding
+
+    def replace(self, response: Any, body: bytes) -> Any:
+        content = self._library.StreamReader(_NoProtocol(), 1 << 30, loop=response.content._loop)
+        content.feed_data(body)
+        content.feed_eof()
+        response.content = content
+        changes = {"content-length": str(len(body))} if "content-length" in response.headers else {}
+        self._change_headers(response, changes)
+        return self.watch(response)
+
+    def watch(self, response: Any) -> Any:
+        if isinstance(response.content, self._library.StreamReader):
+            response.content = self._reader(response.content, self.exchange)
+        else:  # a reply without a body
+            self.exchange.finish()
+        if self.exchange.decodes:
+            self._change_headers(response, {})
+        return response
+
+    def broken(self, response: Any, error: Exception) -> Any:
+        response.content.set_exception(error)
+        return response
+
+    def _change_headers(self, response: Any, changes: dict[str, str]) -> None:
+        headers = response.headers.copy()
+        headers.update(changes)
+        if changes or self.exchange.decodes:
+            headers.pop("content-encoding", None)
+        response._headers = type(response.headers)(headers)
+        getattr(response, "_cache", {}).pop("headers", None)
+
+    @property
+    def _decompresses(self) -> bool:
+        chosen = self._kwargs.get("auto_decompress")
+        return bool(getattr(self._session, "_auto_decompress", True) if chosen is None else chosen)
+
+    async def _request(self, method: str, edit: Edit, **data: Any) -> Any:
+        """Through a session that adds nothing of the agent's own (headers, cookies, auth), but has its connections."""
+        here = origin(edit.url) == origin(str(self._url))
+        dropped = {*edit.dropped_headers, "content-length", *(() if here else ("host",))}
+        session, same = self._session, edit.url == str(self._url)
+        headers = session._prepare_headers(self._kwargs.get("headers"))
+        if self._kwargs.get("json") is not None:
+            headers.setdefault("Content-Type", "application/json")
+        kept = [(name, value) for name, value in headers.items() if name.lower() not in dropped]
+        own = {"data", "json", "headers", *(() if same else ("params",))}
+        own |= set() if here else {"auth", "cookies", "proxy", "proxy_auth", "proxy_headers"}
+        kwargs = {name: value for name, value in self._kwargs.items() if name not in own}
+        bare = session if here else self._library.ClientSession(
+            connector=session._connector, connector_owner=False, cookie_jar=self._library.DummyCookieJar(),
+            timeout=session._timeout, trust_env=session._trust_env, response_class=session._response_class,
+        )  # fmt: skip
+        try:
+            url = self._asked if same else edit.url
+            return await self._wrapped.__func__(
+                bare, method, url, headers=[*kept, *edit.headers.items()], **kwargs, **data
+            )
+        finally:
+            if bare is not session:
+                bare.detach()
+
+
+class _NoProtocol:
+    """The reader below does what has to be done to the connection."""
+
+    def pause_reading(self, *_: object, **__: object) -> None:
+        return
+
+    resume_reading = pause_reading
+
+
+def _watched_reader(library: ModuleType) -> Any:
+    class Watched(library.StreamReader):
+        """Fed by the library's own reader whenever the agent waits for bytes; what passes goes through the exchange."""
+
+        # Not fed by the parser: that holds the library's reader, whose class can neither be changed nor told apart.
+        def __init__(self, inner: Any, exchange: Exchange) -> None:
+            super().__init__(_NoProtocol(), 1 << 30, loop=inner._loop)
+            self._inner, self._exchange = inner, exchange
+
+        async def _wait(self, func_name: str) -> None:
+            try:
+                data = await self._inner.readany()
+            except Exception as error:
+                self._exchange.finish(error)
+                super().set_exception(error)
+                raise
+            self._pass(data)
+
+        def _pass(self, data: bytes) -> None:
+            exchange = self._exchange
+            super().feed_data(exchange.feed(data) if data else exchange.held_back())
+            if not data:
+                exchange.finish()
+                super().feed_eof()
+
+        async def readchunk(self) -> tuple[bytes, bool]:
+            while not self._buffer and not self._eof:
+                data, ends = await self._inner.readchunk()
+                if data or not ends:
+                    self._pass(data)
+                if self._buffer or (ends and not data):
+                    return super().read_nowait(-1), ends
+            return await super().readchunk()
+
+        def read_nowait(self, n: int = -1) -> bytes:
+            if not self._eof and (data := self._inner.read_nowait(-1)):
+                self._pass(data)
+            return super().read_nowait(n)
+
+        def is_eof(self) -> bool:
+            return self._inner.is_eof() and (self._eof or not self._inner._buffer)
+
+        def at_eof(self) -> bool:
+            return not self._buffer and (self._eof or self._inner.at_eof())
+
+        def on_eof(self, callback: Any) -> None:
+            self._inner.on_eof(callback)
+
+        def set_exception(self, exc: Any, *cause: Any) -> None:
+            self._exchange.finish(left_early=True)  # the agent has closed the reply
+            self._inner.set_exception(exc, *cause)
+            super().set_exception(exc, *cause)
+
+        def __del__(self) -> None:
+            if "_exchange" in self.__dict__:
+                self._exchange.finish(left_early=True)
+
+    Watched.__name__ = Watched.__qualname__ = "StreamReader"
+    Watched.__module__ = library.StreamReader.__module__
+    return Watched
