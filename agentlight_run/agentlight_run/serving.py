@@ -98,6 +98,7 @@ def _command(model: str, name: str, port: int, adapter: str | None, lora_rank: i
         "--max-model-len=-1",  # what the model allows, or less where the memory does not suffice
         "--enable-lora", "--max-loras", "4", "--max-lora-rank", str(_max_rank(adapter, lora_rank)),
         "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
+        "--middleware", "agentlight_run.tokens.Tokens",  # tells what was sampled, whatever the endpoint
     ]  # fmt: skip
     if adapter is not None:
         command += ["--lora-modules", f"{_adapter_name(name, adapter)}={os.path.abspath(adapter)}"]
@@ -118,6 +119,7 @@ def _max_rank(adapter: str | None, lora_rank: int) -> int:
 
 def _environment() -> dict[str, str]:
     environment = dict(os.environ, VLLM_ALLOW_RUNTIME_LORA_UPDATING="True")
+    environment["VLLM_ENABLE_RESPONSES_API_STORE"] = "1"  # an agent may continue a response by its id
     environment.pop("AGENTLIGHT_STORE", None)  # under another agentlight-run, the server is not an agent
     if _is_cpu_build() and "VLLM_CPU_KVCACHE_SPACE" not in environment:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import os
 import time
+import zlib
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,12 +12,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agentlight_instrumentation import context, dialects, servers
-from agentlight_instrumentation.eventstream import Events, data_of, with_data
+from agentlight_instrumentation.framing import Framing, elements, framing, with_payload
 from agentlight_instrumentation.guard import Guarded, lost
+from agentlight_instrumentation.payload import UNREADABLE, without
+from agentlight_instrumentation.record import span_of
 from agentlight_instrumentation.routing import Edit, route
+from agentlight_instrumentation.sampled import EVENT, Generation, from_event, split
+from agentlight_instrumentation.servers import FIELD
 from agentlight_instrumentation.sink import store
-from agentlight_instrumentation.verdict import why_not_trainable
-from agentlight_store.span import Span
+
+KEPT = 64 * 1024  # bytes of a reply that are recorded as they came when it cannot be understood
 
 
 def recognise(method: str, url: str, body: Any) -> Exchange | None:
@@ -40,7 +44,7 @@ def recognise(method: str, url: str, body: Any) -> Exchange | None:
     dialect = importlib.import_module(f"agentlight_instrumentation.dialects.{found[0]}")
     try:
         parsed = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None  # not JSON: whatever it is, it is no call of this dialect
     if not isinstance(parsed, dict) or not dialect.is_call(parsed):
         return None
@@ -58,31 +62,44 @@ class Exchange:
         self.started_at = time.time()
         self.edit = Edit(url=url)
         self.http_status: int | None = None
+        self.attempts = 0  # by a library that tries again itself
+        self.sampled: list[Generation] = []
+        self.broken: str | None = None  # why the reply could not be read
         self._reader: Any = None
-        self._events: Events | None = None
+        self._framing: Framing | None = None
         self._body: list[bytes] = []
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
         self._encoding = ""
         self._decoder: Any = None
-        self.attempts = 0  # by a library that tries again itself
         self._finished = False
-        self._broken: str | None = None
+        self._in_pieces = False
 
     # -- the request ---------------------------------------------------------------------------------------
 
     def plan(self, *, add_fields: bool = True) -> Edit:
         """What is to be changed of the request: where it goes, and which fields are added."""
-        edit = route(self.url, self.suffix, self.body, self.parsed)
+        edit = self._route()
         info = servers.find(edit.url)
-        if add_fields and info is not None and info["vllm"]:
-            edit = edit.adding(self.dialect.additions(self.parsed))
+        if add_fields and self.dialect.SPOKEN_BY_VLLM and info is not None and info["vllm"]:
+            fields = {FIELD: True} if info.get("tokens") else self.dialect.additions(self.parsed)
+            if nulls := [name for name in fields if name in self.parsed]:
+                edit = replace(edit, body=without(edit.body or edit.original, nulls))
+            edit = edit.adding(fields)
         self.edit = edit
         return edit
+
+    def _route(self) -> Edit:
+        """A policy server is vLLM: a call in a dialect that it does not speak stays where the agent sends it."""
+        if not self.dialect.SPOKEN_BY_VLLM:
+            return Edit(url=self.url, original=self.body)
+        return route(self.url, self.suffix, self.body, self.parsed)
 
     @property
     def asks_server(self) -> Edit | None:
         """The GET that tells what the server is; None when that is known already."""
-        edit = route(self.url, self.suffix, self.body, self.parsed)
-        if not servers.worth_asking(edit.url, self._model(edit)):
+        edit = self._route()
+        if not self.dialect.SPOKEN_BY_VLLM or not servers.worth_asking(edit.url, self._model(edit)):
             return None
         url = edit.url[: urlsplit(edit.url)._replace(query="").geturl().rindex(self.suffix)] + "/models"
         return replace(edit, url=url, body=None)
@@ -108,9 +125,11 @@ class Exchange:
             from agentlight_instrumentation.encodings import decoder
 
             self._decoder = decoder(self._encoding)
-        self._reader = self.dialect.Reader(frozenset(self.edit.added))
-        if content_type.startswith("text/event-stream"):
-            self._events = Events()
+        self._reader = self._new_reader()
+        self._framing = framing(content_type)
+
+    def _new_reader(self) -> Any:
+        return self.dialect.Reader(frozenset(self.edit.added), self.parsed)
 
     def arrives_as(self, content_encoding: str) -> None:
         """What will be fed is compressed after all: the agent reads a reply as it came over the wire."""
@@ -132,7 +151,12 @@ class Exchange:
 
     @property
     def is_stream(self) -> bool:
-        return self._events is not None
+        return self._framing is not None
+
+    @property
+    def comes_in_pieces(self) -> bool:
+        """Then a choice without a finish reason is one that was not received to its end."""
+        return self.is_stream or self._in_pieces
 
     @property
     def is_redirect(self) -> bool:
@@ -140,55 +164,98 @@ class Exchange:
 
     def feed(self, chunk: bytes) -> bytes:
         """The next bytes of the reply; returns what the agent gets to see of what has passed so far."""
+        if self._decoder is not None:
+            chunk = self._decoded(chunk)
         if self._finished:
-            return chunk
-        if self._events is None or not self._is_readable:
+            return self._taken_rest() + chunk
+        if self._framing is None or not self._is_readable:
             self._body.append(chunk)
             return chunk
-        if self._decoder is not None:
-            chunk = self._decoder(chunk)
         shown, done = [], False
-        for event in self._events.feed(chunk):
-            shown.append(self._pass_event(event))
-            done = done or data_of(event) == b"[DONE]"
+        for frame in self._framing.feed(chunk):
+            payload = self._framing.payload(frame)
+            shown.append(self._pass(frame, payload))
+            done = done or payload == b"[DONE]" or self._reader.done
         if done:
             self.finish()  # SDKs leave here: commit before the agent goes on
         return b"".join(shown) if self.edit.added else chunk
 
-    def _pass_event(self, event: bytes) -> bytes:
-        """Read one event of a stream; returns what the agent gets to see of it."""
-        data = data_of(event)
-        if data is None or data == b"[DONE]":
-            return event
+    def _decoded(self, chunk: bytes) -> bytes:
+        with Guarded("decompress a reply") as guard:
+            try:
+                return self._decoder(chunk)
+            except (zlib.error, ValueError) as error:
+                self.broken = f"the reply could not be decompressed: {error}"
+        if guard.failed:
+            self.broken = "the reply could not be decompressed"
+        return chunk
+
+    def _pass(self, frame: bytes, payload: bytes | None) -> bytes:
+        """Read one frame of a stream; returns what the agent gets to see of it."""
+        if payload is None or payload == b"[DONE]":
+            return frame
+        self._keep(payload)
         with Guarded("read a streamed reply") as guard:
             try:
-                seen = self._reader.add(data)
-                return b"" if seen is None else with_data(event, data, seen)
-            except (msgspec.DecodeError, ValueError) as error:
-                self._broken = f"the reply could not be read: {error}"
+                if FIELD in self.edit.added and payload.startswith(EVENT):
+                    self.sampled = from_event(payload)
+                    return b""
+                seen = self._reader.add(payload)
+                return b"" if seen is None else with_payload(frame, payload, seen)
+            except UNREADABLE as error:
+                self.broken = f"the reply could not be read: {error}"
         if guard.failed:
-            self._broken = "the reply could not be read"
-        return event
+            self.broken = "the reply could not be read"
+        return frame
+
+    def _keep(self, payload: bytes) -> None:
+        if self._kept_bytes < KEPT:
+            self._kept.append(payload)
+            self._kept_bytes += len(payload)
+
+    @property
+    def kept(self) -> bytes:
+        """The reply's payloads as they came, a line each, as far as they are kept."""
+        return b"\n".join(self._kept)[:KEPT]
 
     def whole(self, body: bytes) -> bytes:
         """A reply that arrived in one piece; returns it as the agent gets to see it, and records the call."""
-        shown: bytes | None = None
         if self._decoder is not None:
-            body = self._decoder(body)
-        with Guarded("read a reply"):
-            try:
-                shown = self._reader.add(body)
-            except (msgspec.DecodeError, ValueError) as error:
-                self._broken = f"the reply could not be read: {error}"
+            body = self._decoded(body)
+        body = self._read(body)
         self.finish()
-        return body if shown is None else shown
+        return body
+
+    def _read(self, body: bytes) -> bytes:
+        """Read a whole reply; returns it as the agent gets to see it."""
+        shown: bytes | None = None
+        with Guarded("read a reply") as guard:
+            try:
+                if FIELD in self.edit.added:
+                    body, self.sampled = split(body)
+                parts = elements(body)
+                self._in_pieces = parts != [body]
+                for part in parts:
+                    self._keep(part)
+                    shown = self._reader.add(part)
+            except UNREADABLE as error:
+                self.broken = self.broken or f"the reply could not be read: {error}"
+        if guard.failed:
+            self.broken = self.broken or "the reply could not be read"
+        return body if shown is None or self._in_pieces else shown
 
     def held_back(self) -> bytes:
-        """At the end of a stream: bytes after the last whole event, which the agent has not got yet."""
-        if self._events is None or not self.edit.added:
+        """At the end of a stream: bytes after the last whole frame, which the agent has not got yet."""
+        rest = self._taken_rest()
+        if self._finished or self._framing is None or not rest:
+            return rest
+        return self._pass(rest, self._framing.payload(rest))
+
+    def _taken_rest(self) -> bytes:
+        if self._framing is None or not self.edit.added:
             return b""
-        rest, self._events.rest = self._events.rest, b""
-        return rest if self._finished else self._pass_event(rest)
+        rest, self._framing.rest = self._framing.rest, b""
+        return rest
 
     def finish(self, error: BaseException | None = None, *, left_early: bool = False) -> None:
         """Record the call, with what has arrived; the first call of this method counts."""
@@ -198,7 +265,7 @@ class Exchange:
         if self.is_redirect:
             return  # the request that follows it is the call
         with Guarded("record a call"):
-            store().append(self.rollout_id, self._span(error, left_early))
+            store().append(self.rollout_id, span_of(self, self._read_rest(), error, left_early))
 
     def again(self, http_status: int | None, error: BaseException | None) -> None:
         """The library below tries once more: that attempt was an exchange of its own, and so is the next."""
@@ -206,66 +273,26 @@ class Exchange:
         self.finish(error)
         self._finished, self._reader, self.http_status, self.started_at = False, None, None, time.time()
 
-    # -- the span ------------------------------------------------------------------------------------------
-
-    def _span(self, error: BaseException | None, left_early: bool) -> Span:
-        reader = self._read_body() or self.dialect.Reader()
-        asked = self.dialect.read_request(self.parsed)
-        model = self.edit.model or asked["model"]
-        info = servers.find(self.edit.url)
-        served = ((info or {}).get("models") or {}).get(model) or {}
-        span = Span(
-            role=self.role,
-            pid=os.getpid(),
-            dialect=self.name,
-            server=urlsplit(servers.origin(self.edit.url)).netloc,
-            model=model,
-            model_root=served.get("root"),
-            policy_version=model if served.get("adapter") else None,
-            adapter_root=served.get("adapter"),
-            messages=asked["messages"],
-            tools=asked["tools"],
-            prompt_ids=reader.prompt_ids,
-            choices=reader.choices(),
-            sampling=servers.effective_sampling(asked["sampling"], info, model),
-            usage=reader.usage,
-            http_status=self.http_status,
-            started_at=self.started_at,
-            ended_at=time.time(),
-        )
-        span.status, span.error = self._status(reader, span, error, left_early)
-        span.reason = (self._broken if span.status == "ok" else None) or why_not_trainable(span, info)
-        span.trainable = span.reason is None
-        return span
-
-    def _status(self, reader: Any, span: Span, error: BaseException | None, left_early: bool) -> tuple[str, str | None]:
-        if error is not None and (self.http_status is None or self.http_status >= 400):
-            return "error", type(error).__name__  # its text may hold a URL with a key in it
-        if self.http_status is not None and self.http_status >= 400:
-            return "error", reader.error or f"HTTP {self.http_status}"
-        if reader.error is not None:
-            return "error", reader.error
-        unfinished = self.is_stream and any(choice.finish_reason is None for choice in span.choices)
-        if error is not None or unfinished or (left_early and not span.choices):
-            return "partial", None if error is None else type(error).__name__
-        return "ok", None
-
-    def _read_body(self) -> Any:
+    def _read_rest(self) -> Any:
         """The reader, fed with what was only passed on so far."""
         body, self._body = b"".join(self._body), []
+        reader = self._reader = self._reader or self._new_reader()
         with Guarded("read a reply") as guard:
             try:
-                if body:
+                if body and self._decoder is None:
                     from agentlight_instrumentation.encodings import decode
 
-                    body = body if self._decoder is not None else decode(body, self._encoding)
-                if self._events is not None:
-                    for event in [*self._events.feed(body), self._events.rest]:
-                        self._pass_event(event)
-                elif body:
-                    self._reader.add(body)
-            except (msgspec.DecodeError, ValueError) as error:
-                self._broken = self._broken or f"the reply could not be read: {error}"
+                    body = decode(body, self._encoding)
+            except ValueError as error:
+                self.broken = f"the reply could not be read: {error}"
+                self._keep(body)
+                return reader
         if guard.failed:
-            self._broken = self._broken or "the reply could not be read"
-        return self._reader
+            self.broken = self.broken or "the reply could not be read"
+        if self._framing is not None:
+            frames = [*self._framing.feed(body), self._framing.rest]
+            for frame in frames:
+                self._pass(frame, self._framing.payload(frame))
+        elif body:
+            self._read(body)
+        return reader

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from agentlight_instrumentation import settings
 
+FIELD = "agentlight_tokens"  # by which a server with agentlight_run.tokens says that it has it, and is asked for tokens
 # Public APIs are never asked what they are and their requests are left as they are.
 PUBLIC_HOSTS = (
     "openai.com", "openai.azure.com", "anthropic.com", "googleapis.com", "mistral.ai", "groq.com", "together.xyz",
@@ -90,7 +91,8 @@ def describe(models: Any, logprobs_mode: str | None = None, *, generation_defaul
             "defaults": _defaults(root) if generation_defaults else {},
         }
     vllm = any(entry.get("owned_by") == "vllm" for entry in entries)
-    return {"vllm": vllm, "logprobs_mode": logprobs_mode, "models": described}
+    tokens = models.get(FIELD) is True
+    return {"vllm": vllm, "tokens": tokens, "logprobs_mode": logprobs_mode, "models": described}
 
 
 def effective_sampling(requested: dict[str, Any], info: dict[str, Any] | None, model: str) -> dict[str, Any]:

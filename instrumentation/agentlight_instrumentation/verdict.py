@@ -7,8 +7,13 @@ from typing import Any
 from agentlight_store.span import Span
 
 
-def why_not_trainable(span: Span, info: dict[str, Any] | None) -> str | None:
-    """The reason why the call cannot be trained on, with both numbers where two disagree; None when it can."""
+def why_not_trainable(
+    span: Span, info: dict[str, Any] | None, why_no_ids: str = "no token ids in the reply"
+) -> str | None:
+    """The reason why the call cannot be trained on, with both numbers where two disagree; None when it can.
+
+    `why_no_ids` is the reason of a vLLM server whose reply has none.
+    """
     if span.status == "error":
         return f"the call failed: {span.error}"
     if span.status == "partial":
@@ -17,7 +22,7 @@ def why_not_trainable(span: Span, info: dict[str, Any] | None) -> str | None:
         return "the reply has no choices"
     if span.prompt_ids is None or any(choice.completion_ids is None for choice in span.choices):
         known = info is not None and info["vllm"]
-        return "no token ids in the reply" if known else f"no token ids: {span.server} is no vLLM server"
+        return why_no_ids if known else f"no token ids: {span.server} is no vLLM server"
     for choice in span.choices:
         ids, logprobs = choice.completion_ids or (), choice.completion_logprobs
         if logprobs is None:

@@ -19,6 +19,8 @@ from agentlight_store.span import Choice, Span
 # The settings of a run's calls are mostly the same: stored once, and referred to.
 SETTINGS = ("role", "dialect", "server", "model", "model_root", "policy_version", "adapter_root", "sampling")
 OUTCOME = ("pid", "usage", "status", "trainable", "reason", "http_status", "started_at", "ended_at", "error")
+# At the end and only when there is one: a reply that could not be understood.
+RAW = "raw"
 
 
 def write_span(txn: Any, tips: TokenTips, rollout: bytes, span: Span) -> bytes:
@@ -34,6 +36,7 @@ def write_span(txn: Any, tips: TokenTips, rollout: bytes, span: Span) -> bytes:
         prompt_key,
         [_write_choice(txn, tips, rollout, prompt_key or ROOT, prompt, choice) for choice in span.choices],
         *(getattr(span, name) for name in OUTCOME),
+        *([] if span.raw is None else [span.raw]),
     ]
     return pack(record)
 
@@ -67,7 +70,7 @@ class SpanReader:
         """Raises StoreError where a segment or message that the span refers to is missing."""
         settings, messages, tools, prompt, choices, *outcome = unpack(data)
         (values,) = self._list(settings)
-        fields = dict(zip(SETTINGS, values, strict=True)) | dict(zip(OUTCOME, outcome, strict=True))
+        fields = dict(zip(SETTINGS, values, strict=True)) | dict(zip((*OUTCOME, RAW), outcome, strict=False))
         return Span(
             span_id=span_id,
             rollout_id=rollout_id,

@@ -56,6 +56,8 @@ def span_line(span: Span, task_id: str | None) -> dict[str, Any]:
         "ended_at": span.ended_at,
         "http_status": span.http_status,
     }
+    if span.raw is not None:
+        line["raw"] = span.raw.decode(errors="replace")
     if len(span.choices) > 1:
         line["choices"] = [{"index": choice.index, **_choice(choice)} for choice in span.choices]
     return line

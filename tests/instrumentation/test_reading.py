@@ -10,7 +10,7 @@ from fake_model import Reply, Request, Switches, render, sample, token_id
 
 from agentlight_instrumentation.dialects.openai_chat import Reader, additions, read_request
 from agentlight_instrumentation.encodings import decode
-from agentlight_instrumentation.eventstream import Events, data_of, with_data
+from agentlight_instrumentation.framing import Events, with_payload
 
 TOOLS = [{"function": {"name": "weather"}}, {"function": {"name": "time"}}]
 
@@ -45,13 +45,13 @@ def test_any_cut_gives_the_same_events(newline: bytes) -> None:
     ]
     stream = newline.join([*lines, b"", b""])
     expected = list(Events().feed(stream))
-    assert [data_of(event) for event in expected] == [b"{1}", None, b"two\nlines", None, b"[DONE]"]
+    assert [Events().payload(event) for event in expected] == [b"{1}", None, b"two\nlines", None, b"[DONE]"]
     draw = random.Random(0)
     for chunks in [[stream[i : i + 1] for i in range(len(stream))], *(cuts(stream, draw) for _ in range(200))]:
         events = Events()
         got = [event for chunk in chunks for event in events.feed(chunk)]
         assert b"".join(got) + events.rest == stream
-        assert [data_of(event) for event in got] == [data_of(event) for event in expected]
+        assert [Events().payload(event) for event in got] == [Events().payload(event) for event in expected]
 
 
 @pytest.mark.parametrize("tools", [None, TOOLS])
@@ -68,10 +68,10 @@ def test_a_read_stream_is_shown_as_if_nothing_had_been_added(style: str, n: int,
     reader = Reader(frozenset(added))
     shown = []
     for event in full.events():
-        data = data_of(event) or b""
+        data = Events().payload(event) or b""
         seen = data if data == b"[DONE]" else reader.add(data)
         if seen is not None:
-            shown.append(with_data(event, data, seen))
+            shown.append(with_payload(event, data, seen))
     assert b"".join(shown) == b"".join(plain.events())
     _check(reader, request)
 

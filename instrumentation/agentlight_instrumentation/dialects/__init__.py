@@ -4,6 +4,13 @@ from __future__ import annotations
 
 DIALECTS = {
     "/chat/completions": "openai_chat",
+    "/completions": "openai_completions",
+    "/responses": "openai_responses",
+    "/messages": "anthropic_messages",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
+    "/api/chat": "ollama",
+    "/api/generate": "ollama",
 }
 
 
