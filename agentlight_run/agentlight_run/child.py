@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 
@@ -12,13 +11,16 @@ from agentlight_store.errors import AgentlightError
 
 TYPE_CHECKING = False  # `typing` is loaded while the agent starts, not before
 if TYPE_CHECKING:
+    import signal
     from types import TracebackType
     from typing import Any
+else:
+    import _signal as signal  # `signal` wraps it in enums, whose import takes longer than all the rest of our start
 
-FORWARDED = {
+FORWARDED: set[int] = {
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
 }  # fmt: skip
-ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+ENDING: set[int] = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 GRACE = 5.0  # seconds between TERM and KILL
 TIMED_OUT = 124  # the exit status of timeout(1)
 
@@ -108,7 +110,7 @@ def cannot_start(program: str, error: OSError) -> CannotStart:
     return CannotStart(f"cannot run {program!r}: {error.strerror}", 126)
 
 
-def _next_signal(signals: set[signal.Signals], timeout: float | None) -> tuple[int, bool] | None:
+def _next_signal(signals: set[int], timeout: float | None) -> tuple[int, bool] | None:
     """The next of the blocked signals and whether the terminal sent it; None when time runs out."""
     if sys.platform == "linux":
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
@@ -38,56 +37,129 @@ def main(argv: list[str] | None = None) -> int:
         return 128 + getattr(error, "signum", 2)
 
 
-def parse(argv: list[str]) -> Any:
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e9:
+        raise ValueError(f"{text!r} is no number of seconds above 0")
+    return number
+
+
+# Flag, name of its value (None: it is a switch), how to read the value, help. From here both the reader of a plain
+# command line and argparse are made: argparse, for help and for mistakes only, costs as much as all else we import.
+OPTIONS: tuple[tuple[str, str | None, Any, str], ...] = (
+    ("--store", "DIR", str, "where to record (default: $AGENTLIGHT_STORE, else ./store)"),
+    ("--reward", "WHAT", str, "exit-code, or MODULE:QUALNAME of a function whose results are rewards"),
+    ("--timeout", "S", _seconds, "end a rollout after S seconds"),
+    ("--policy", "URL", str, "send the agent's LLM calls to this server"),
+    ("--policy-model", "NAME", str, "the model to ask it for (default: the one it serves)"),
+    ("--serve", "MODEL", str, "start vLLM with this model and send the calls there"),
+    ("--adapter", "DIR", str, "with --serve: use this LoRA adapter"),
+    ("--task-id", "ID", str, "the task that this one rollout belongs to"),
+    ("--tasks", "FILE", str, "JSONL, a task a row; {field} in COMMAND is the row's field"),
+    ("--samples", "N", _positive, "with --tasks: rollouts of each task (default 1)"),
+    ("--jobs", "J", _positive, "with --tasks: how many at a time (default: CPUs)"),
+    ("--resume", None, bool, "with --tasks: run only what the store lacks"),
+    ("--strict", None, bool, "exit with 3 when the agent ends well but not all was captured"),
+)
+
+
+class Options:
+    """What the command line asks for: an attribute an option, None or False where it was not given."""
+
+    store: str
+    command: list[str]
+
+    def __init__(self) -> None:
+        for flag, value_name, _, _ in OPTIONS:
+            self.__dict__[_attribute(flag)] = None if value_name else False
+        self.command = []
+
+    def __getattr__(self, name: str) -> Any:  # for the type checker: attributes come from the table
+        raise AttributeError(name)
+
+
+def parse(argv: list[str]) -> Options:
     """The options, with `command` as a list; a usage error ends the process with status 2."""
-    parser, valued = _parser()
-    cut = _command_begins(argv, valued)
-    options = parser.parse_args(argv[:cut])
+    cut = _command_begins(argv)
+    options = _read(argv[:cut])
+    if options is None:
+        options = _parser().parse_args(argv[:cut], Options())
     rest = argv[cut:]
     options.command = rest[1:] if rest[:1] == ["--"] else rest
     problem = _problem(options)
     if problem:
-        parser.error(problem)
+        _parser().error(problem)
     options.store = options.store or os.environ.get("AGENTLIGHT_STORE") or "./store"
     return options
 
 
-def _parser() -> tuple[argparse.ArgumentParser, set[str]]:
-    """And the names of the options that take a value."""
-    parser = argparse.ArgumentParser(
-        prog="agentlight-run", usage="agentlight-run [options] [--] COMMAND...", description=__doc__, epilog=EXAMPLES,
-        formatter_class=_formatter, allow_abbrev=False,
-    )  # fmt: skip
-    add = parser.add_argument
-    valued = [
-        add("--store", metavar="DIR", help="where to record (default: $AGENTLIGHT_STORE, else ./store)"),
-        add("--reward", metavar="WHAT", help="exit-code, or MODULE:QUALNAME of a function whose results are rewards"),
-        add("--timeout", metavar="S", type=_seconds, help="end a rollout after S seconds"),
-        add("--policy", metavar="URL", help="send the agent's LLM calls to this server"),
-        add("--policy-model", metavar="NAME", help="the model to ask it for (default: the one it serves)"),
-        add("--serve", metavar="MODEL", help="start vLLM with this model and send the calls there"),
-        add("--adapter", metavar="DIR", help="with --serve: use this LoRA adapter"),
-        add("--task-id", metavar="ID", help="the task that this one rollout belongs to"),
-        add("--tasks", metavar="FILE", help="JSONL, a task a row; {field} in COMMAND is the row's field"),
-        add("--samples", metavar="N", type=_positive, help="with --tasks: rollouts of each task (default 1)"),
-        add("--jobs", metavar="J", type=_positive, help="with --tasks: how many at a time (default: CPUs)"),
-    ]
-    add("--resume", action="store_true", help="with --tasks: run only what the store lacks")
-    add("--strict", action="store_true", help="exit with 3 when the agent ends well but not all was captured")
-    return parser, {name for action in valued for name in action.option_strings}
+def _read(words: list[str]) -> Options | None:
+    """The options of a command line without help and mistakes; None for any other."""
+    options, table = Options(), {option[0]: option for option in OPTIONS}
+    rest = iter(words)
+    for word in rest:
+        flag, equals, value = word.partition("=")
+        _, value_name, read, _ = table.get(flag, ("", None, None, ""))
+        if read is None or (equals and value_name is None):
+            return None
+        if value_name is not None and not equals:
+            value = next(rest, "-")
+            if value.startswith("-"):
+                return None
+        try:
+            setattr(options, _attribute(flag), read(value) if value_name else True)
+        except ValueError:
+            return None
+    return options
 
 
-def _formatter(prog: str) -> argparse.HelpFormatter:
+def _attribute(flag: str) -> str:
+    return flag[2:].replace("-", "_")
+
+
+def _parser() -> Any:
+    import argparse
+
     # Given no width, argparse imports shutil and all of its compression modules to ask for one.
     try:
         width = os.get_terminal_size().columns
     except OSError:
         width = 100
-    return argparse.RawDescriptionHelpFormatter(prog, width=width, max_help_position=24)
+    parser = argparse.ArgumentParser(
+        prog="agentlight-run", usage="agentlight-run [options] [--] COMMAND...", description=__doc__, epilog=EXAMPLES,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=width, max_help_position=24),
+        allow_abbrev=False,
+    )  # fmt: skip
+
+    def reader(read: Any) -> Any:
+        def checked(text: str) -> Any:
+            try:
+                return read(text)
+            except ValueError as error:
+                raise argparse.ArgumentTypeError(str(error)) from None
+
+        return checked
+
+    for flag, value_name, read, words in OPTIONS:
+        if value_name is None:
+            parser.add_argument(flag, action="store_true", help=words)
+        else:
+            parser.add_argument(flag, metavar=value_name, type=reader(read), help=words)
+    return parser
 
 
-def _command_begins(argv: list[str], valued: set[str]) -> int:
+def _command_begins(argv: list[str]) -> int:
     """The index of "--" or of the first word that is no option: whatever follows is the agent's own."""
+    valued = {flag for flag, value_name, _, _ in OPTIONS if value_name}
     position = 0
     while position < len(argv) and argv[position] != "--" and argv[position].startswith("-"):
         position += 2 if argv[position] in valued else 1
@@ -117,19 +189,3 @@ def _is_reward(reward: str | None) -> bool:
     module, colon, qualname = reward.partition(":")
     parts = (module + "." + qualname).split(".")
     return bool(colon) and all(part.isidentifier() or part == "<locals>" for part in parts)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return number

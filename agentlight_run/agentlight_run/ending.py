@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
 
 from agentlight_run import events
 from agentlight_run.child import TIMED_OUT
 from agentlight_run.single import say
 from agentlight_run.summary import Totals, closing_line, warnings
-from agentlight_store import Store
+from agentlight_store import headers
+from agentlight_store.environment import Environment
 from agentlight_store.errors import AgentlightError
+
+TYPE_CHECKING = False  # all this is loaded while the agent starts: what it does not take leaves the agent the time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from agentlight_store import Rollout
 
 INCOMPLETE = 3  # the exit status of --strict
 
@@ -23,7 +29,7 @@ class Ending:
     """
 
     def __init__(self, store: str, rollout_id: str, report: str, options: Any) -> None:
-        self.store = Store.open(store)
+        self.store = Environment.at(store)
         self.rollout_id = rollout_id
         self.report = report
         self.options = options
@@ -33,7 +39,7 @@ class Ending:
     def begin(self, started_at: float, task_id: str | None) -> None:
         command = self.options.command
         self._try(
-            lambda: self.store.begin_rollout(self.rollout_id, task_id=task_id, started_at=started_at, command=command)
+            lambda: headers.begin(self.store, self.rollout_id, task_id=task_id, started_at=started_at, command=command)
         )
 
     def conclude(self, exit_code: int, interrupted: bool) -> int:
@@ -41,12 +47,19 @@ class Ending:
         options = self.options
         status = self._status(exit_code, interrupted)
         self._try(lambda: finish(self.store, self.rollout_id, status, exit_code, options.reward))
-        self._try(lambda: self.totals.add(self.store.rollout(self.rollout_id), events.take(self.report)))
+        self._try(lambda: self.totals.add(status, self._rollout(), events.take(self.report)))
         for line in warnings(self.totals, options.command, options.reward):
             say(f"warning: {line}")
         print(closing_line(self.totals, options.store), file=sys.stderr, flush=True)
         failed = options.strict and exit_code == 0 and not (self.recorded and self.totals.complete)
         return INCOMPLETE if failed else exit_code
+
+    def _rollout(self) -> Rollout | None:
+        if headers.is_empty(self.store, self.rollout_id):
+            return None
+        from agentlight_store import Store
+
+        return Store(self.store).rollout(self.rollout_id)
 
     def _status(self, exit_code: int, interrupted: bool) -> str:
         if exit_code == 0:
@@ -63,8 +76,8 @@ class Ending:
             say(f"warning: {error}")
 
 
-def finish(store: Store, rollout_id: str, status: str, exit_code: int, reward: str | None) -> None:
+def finish(store: Environment, rollout_id: str, status: str, exit_code: int, reward: str | None) -> None:
     """Write the end of a rollout; an exit status that we caused is no score of the agent."""
     if reward == "exit-code" and status in ("ok", "failed"):
-        store.add_reward(rollout_id, float(exit_code == 0), source="--reward exit-code")
-    store.end_rollout(rollout_id, status=status, exit_code=exit_code)
+        headers.add_reward(store, rollout_id, float(exit_code == 0), source="--reward exit-code")
+    headers.end(store, rollout_id, status=status, exit_code=exit_code)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from dataclasses import dataclass, field
 
 
-@dataclass
-class Events:
+class Events:  # no dataclass: with what they import, the launcher would be busy longer than a short agent runs
     """Of one rollout, or of many added up; texts are counted by how often they were said."""
 
-    started: int = 0  # processes in which capture started
-    patched: set[str] = field(default_factory=set)  # import names of HTTP libraries
-    lost: Counter[str] = field(default_factory=Counter)  # reasons
-    not_started: dict[str, str] = field(default_factory=dict)  # interpreter -> why capture did not start in it
-    reward_called: int = 0
-    reward_missing: Counter[str] = field(default_factory=Counter)
+    def __init__(self) -> None:
+        self.started = 0  # processes in which capture started
+        self.patched: set[str] = set()  # import names of HTTP libraries
+        self.lost: Counter[str] = Counter()  # reasons
+        self.not_started: dict[str, str] = {}  # interpreter -> why capture did not start in it
+        self.reward_called = 0
+        self.reward_missing: Counter[str] = Counter()
 
     def add(self, other: Events) -> None:
         self.started += other.started

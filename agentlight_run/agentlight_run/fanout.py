@@ -122,8 +122,8 @@ class Fanout:
         ended = [one for one in self.running if one.poll()]
         self.running = [one for one in self.running if one not in ended]
         for one in ended:
-            finish(self.store, one.rollout_id, one.status, one.exit_code, self.options.reward)
-            self.totals.add(self.store.rollout(one.rollout_id), events.take(one.report))
+            finish(self.store.environment, one.rollout_id, one.status, one.exit_code, self.options.reward)
+            self.totals.add(one.status, self.store.rollout(one.rollout_id), events.take(one.report))
             self._say_failure(one)
 
     def _say_failure(self, one: Running) -> None:

@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
-from dataclasses import dataclass, field
 
 from agentlight_instrumentation.transports import TRANSPORTS
 from agentlight_run.events import Events
-from agentlight_store import Rollout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agentlight_store import Rollout
 
 ISOLATING = {"I": "-I", "E": "-E", "S": "-S"}  # Python's flags that keep our sitecustomize from running
 WORDS = {"failed": "failed", "timeout": "timed out", "interrupted": "interrupted", "running": "not recorded to the end"}
 
 
-@dataclass
 class Totals:
     """Of the rollouts of one `agentlight-run`."""
 
-    rollouts: int = 0
-    calls: int = 0
-    tokens: int = 0
-    rewards: list[float] = field(default_factory=list)
-    statuses: Counter[str] = field(default_factory=Counter)
-    not_trainable: Counter[str] = field(default_factory=Counter)  # reasons, of calls that the agent got a reply to
-    silent: int = 0  # rollouts that ended well without one captured call
-    events: Events = field(default_factory=Events)
+    def __init__(self) -> None:
+        self.rollouts = self.calls = self.tokens = 0
+        self.rewards: list[float] = []
+        self.statuses: Counter[str] = Counter()
+        self.not_trainable: Counter[str] = Counter()  # reasons, of calls that the agent got a reply to
+        self.silent = 0  # rollouts that ended well without one captured call
+        self.events = Events()
 
-    def add(self, rollout: Rollout, events: Events) -> None:
+    def add(self, status: str, rollout: Rollout | None, events: Events) -> None:
+        """`rollout` None is one without calls and scores."""
         self.rollouts += 1
+        self.statuses[status] += 1
+        self.silent += status == "ok" and (rollout is None or not rollout.calls)
+        self.events.add(events)
+        if rollout is None:
+            return
         self.calls += rollout.calls
         self.tokens += rollout.prompt_tokens + rollout.completion_tokens
-        self.statuses[rollout.status] += 1
-        self.silent += rollout.status == "ok" and not rollout.calls
         if rollout.reward is not None:
             self.rewards.append(rollout.reward)
         for span in rollout.spans:
             if span.status == "ok" and span.reason is not None:
                 self.not_trainable[span.reason] += 1
-        self.events.add(events)
 
     @property
     def complete(self) -> bool:
@@ -95,6 +97,8 @@ def isolating_flags(command: list[str]) -> str:
     """Those of -I, -E, -S that the command, or the first line of the script that it runs, gives to Python."""
     words = command
     if "python" not in os.path.basename(command[0]):
+        import shutil
+
         try:
             with open(shutil.which(command[0]) or command[0], "rb") as file:
                 words = file.readline(256).decode(errors="replace").removeprefix("#!").split()

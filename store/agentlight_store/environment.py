@@ -6,8 +6,6 @@ import _thread
 import errno
 import os
 import weakref
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import lmdb
 
@@ -34,7 +32,13 @@ NETWORK_FILESYSTEMS = (
     "afs",
 )
 
-Result = TypeVar("Result")
+TYPE_CHECKING = False  # the launcher opens the store before it starts the agent: `typing` can wait
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
+
 _open_environments: weakref.WeakValueDictionary[str, Environment] = weakref.WeakValueDictionary()
 _opening = _thread.RLock()
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from array import array
-from typing import Any
 
 import msgpack
+
+TYPE_CHECKING = False  # the launcher comes here while the agent starts
+if TYPE_CHECKING:
+    from typing import Any
 
 _SWAP = sys.byteorder == "big"  # the format is little-endian
 _DEPTH_LIMIT = 200  # below msgpack's own limit of 511

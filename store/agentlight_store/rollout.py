@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentlight_store.headers import FINAL
 from agentlight_store.span import Span
-
-FINAL = "reward"  # the name under which a rollout's one score is kept
 
 
 @dataclass

@@ -13,19 +13,18 @@ copies the pages from the root of every database that it touches:
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
+from agentlight_store import headers
 from agentlight_store.chains import TokenTips
 from agentlight_store.environment import HEADERS, REWARDS, SPANS, Environment
-from agentlight_store.errors import StoreError, UnknownRollout
-from agentlight_store.packing import pack, unpack
+from agentlight_store.errors import UnknownRollout
+from agentlight_store.headers import FINAL, key_of, new_header
+from agentlight_store.packing import unpack
 from agentlight_store.records import SpanReader, write_span
-from agentlight_store.rollout import FINAL, Reward, Rollout
+from agentlight_store.rollout import Reward, Rollout
 from agentlight_store.span import Span
-
-HEADER = ("task_id", "task", "status", "exit_code", "started_at", "ended_at", "command")
 
 
 class Store:
@@ -69,10 +68,10 @@ class Store:
 
         When this returns, the span survives the death of the process.
         """
-        rollout = _key(rollout_id)
+        rollout = key_of(rollout_id)
         span_key = os.urandom(8)
         key = SPANS + rollout + int(span.started_at * 1e9).to_bytes(8, "big") + span_key
-        header = pack(dict.fromkeys(HEADER) | {"status": "running", "started_at": span.started_at})
+        header = new_header(span.started_at)
         if self._pid != os.getpid():  # what the parent remembers to have written may not be committed
             self._pid, self._tips = os.getpid(), TokenTips()
 
@@ -94,50 +93,19 @@ class Store:
             self._tips = written[-1]
         return span_key.hex()
 
-    def begin_rollout(
-        self,
-        rollout_id: str,
-        *,
-        task_id: str | None = None,
-        task: dict[str, Any] | None = None,
-        started_at: float | None = None,
-        command: list[str] | None = None,
-    ) -> None:
-        """Write the rollout's header; a header that is already there keeps what this call leaves out."""
-        given = {"task_id": task_id, "task": task, "started_at": started_at, "command": command}
-        self._update_header(rollout_id, {name: value for name, value in given.items() if value is not None})
+    def begin_rollout(self, rollout_id: str, **given: Any) -> None:
+        """See `headers.begin`."""
+        headers.begin(self._environment, rollout_id, **given)
 
     def end_rollout(
         self, rollout_id: str, *, status: str, exit_code: int | None = None, ended_at: float | None = None
     ) -> None:
-        """`status` is one of "ok", "failed", "timeout", "interrupted"."""
-        ended = time.time() if ended_at is None else ended_at
-        self._update_header(rollout_id, {"status": status, "exit_code": exit_code, "ended_at": ended})
-
-    def _update_header(self, rollout_id: str, changes: dict[str, Any]) -> None:
-        key = HEADERS + _key(rollout_id)
-
-        def write(txn: Any) -> None:
-            found = txn.get(key)
-            old = unpack(found) if found else dict.fromkeys(HEADER) | {"status": "running", "started_at": time.time()}
-            txn.put(key, pack(old | changes))
-
-        self._environment.write(write)
+        """See `headers.end`."""
+        headers.end(self._environment, rollout_id, status=status, exit_code=exit_code, ended_at=ended_at)
 
     def add_reward(self, rollout_id: str, value: float, name: str = FINAL, source: str = "") -> None:
         """Record a score; the last one of a name counts. Raises StoreError when `value` is no number."""
-        if not isinstance(value, (int, float)):
-            raise StoreError(f"reward {name!r} of rollout {rollout_id} is {value!r}, which is no number")
-        rollout = _key(rollout_id)
-        key = REWARDS + rollout + time.time_ns().to_bytes(8, "big") + os.urandom(4)
-        record = pack({"name": name, "value": float(value), "source": source})
-        header = pack(dict.fromkeys(HEADER) | {"status": "running", "started_at": time.time()})
-
-        def write(txn: Any) -> None:
-            txn.put(HEADERS + rollout, header, overwrite=False)
-            txn.put(key, record)
-
-        self._environment.write(write)
+        headers.add_reward(self._environment, rollout_id, value, name, source)
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -175,7 +143,7 @@ class Store:
         if len(matches) > 1:
             raise UnknownRollout(f"{len(matches)} rollouts in {self.path} have ids that begin with {rollout_id!r}")
         known = matches or len(rollout_id) >= 32
-        key = _key(matches[0] if matches else rollout_id) if known else b""
+        key = key_of(matches[0] if matches else rollout_id) if known else b""
         if not key or self._environment.read(lambda txn: txn.get(HEADERS + key)) is None:
             raise UnknownRollout(f"no rollout {rollout_id!r} in {self.path}; `agentlight-store ls` lists them")
         return key
@@ -196,13 +164,3 @@ def _rewards(txn: Any, rollout: bytes) -> list[Reward]:
         Reward(at=int.from_bytes(key[17:25], "big") / 1e9, **unpack(value))
         for key, value in scan(txn, REWARDS + rollout)
     ]
-
-
-def _key(rollout_id: str) -> bytes:
-    try:
-        key = bytes.fromhex(rollout_id)
-    except ValueError:
-        key = b""
-    if len(key) != 16:
-        raise UnknownRollout(f"{rollout_id!r} is no rollout id (32 hex digits)")
-    return key

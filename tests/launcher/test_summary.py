@@ -35,7 +35,7 @@ def test_the_closing_line_counts(launch: Any, script: Any, server: Any) -> None:
         ([PYTHON, "-uE", "-c", "pass"], "Python was started with -E, which switches capture off"),
         (["true"], "no Python process of 'true' started capture"),
         ([PYTHON, "-c", "pass"], "the agent imported no HTTP library that agentlight knows"),
-        ([PYTHON, "-c", "import requests"], "the agent imported requests, but sent no LLM request"),
+        ([PYTHON, "-c", "import urllib3"], "the agent imported http.client and urllib3, but sent no LLM request"),
     ],
 )
 def test_no_call_is_a_warning_that_names_the_cause(launch: Any, command: list[str], cause: str) -> None:
