@@ -15,11 +15,11 @@ from wrapt import wrap_function_wrapper
 
 from agentlight_instrumentation import context
 from agentlight_instrumentation.exchange import Exchange, recognise
+from agentlight_instrumentation.filelike import Tee, watch
 from agentlight_instrumentation.flow import Course, drive
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.routing import Edit
 from agentlight_instrumentation.servers import origin
-from agentlight_instrumentation.transports.filelike import Tee, watch
 
 _patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
 
