@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agentlight_instrumentation import context, dialects, servers
+from agentlight_instrumentation.fallbacks import fail_safe
 from agentlight_instrumentation.framing import Framing, elements, framing, with_payload
 from agentlight_instrumentation.guard import Guarded, lost
 from agentlight_instrumentation.payload import UNREADABLE, without
@@ -51,6 +52,7 @@ def recognise(method: str, url: str, body: Any) -> Exchange | None:
     return Exchange(found[0], dialect, url, found[1], body, parsed)
 
 
+@fail_safe
 class Exchange:
     """Watches the bytes of one exchange. `feed` them as they pass, then `finish` once; finishing again is nothing."""
 
@@ -74,6 +76,7 @@ class Exchange:
         self._decoder: Any = None
         self._finished = False
         self._in_pieces = False
+        self._is_rewritten = False  # what is fed now is what `whole` returned
 
     # -- the request ---------------------------------------------------------------------------------------
 
@@ -164,6 +167,8 @@ class Exchange:
 
     def feed(self, chunk: bytes) -> bytes:
         """The next bytes of the reply; returns what the agent gets to see of what has passed so far."""
+        if self._is_rewritten:
+            return chunk
         if self._decoder is not None:
             chunk = self._decoded(chunk)
         if self._finished:
@@ -224,6 +229,7 @@ class Exchange:
             body = self._decoded(body)
         body = self._read(body)
         self.finish()
+        self._is_rewritten = True
         return body
 
     def _read(self, body: bytes) -> bytes:
