@@ -63,6 +63,7 @@ class Exchange:
         self.role = context.role.get()
         self.started_at = time.time()
         self.edit = Edit(url=url)
+        self._routed: Edit | None = None
         self.http_status: int | None = None
         self.attempts = 0  # by a library that tries again itself
         self.sampled: list[Generation] = []
@@ -94,9 +95,11 @@ class Exchange:
 
     def _route(self) -> Edit:
         """A policy server is vLLM: a call in a dialect that it does not speak stays where the agent sends it."""
-        if not self.dialect.SPOKEN_BY_VLLM:
-            return Edit(url=self.url, original=self.body)
-        return route(self.url, self.suffix, self.body, self.parsed)
+        if self._routed is None:
+            spoken = self.dialect.SPOKEN_BY_VLLM
+            stays = Edit(url=self.url, original=self.body)
+            self._routed = route(self.url, self.suffix, self.body, self.parsed) if spoken else stays
+        return self._routed
 
     @property
     def asks_server(self) -> Edit | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ _known: dict[str, dict[str, Any]] | None = None
 _asked: set[tuple[str, str]] = set()
 
 
+@lru_cache(256)
 def origin(url: str) -> str:
     """scheme://host:port, without user-info, path and query."""
     parts = urlsplit(url)
@@ -33,6 +35,7 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}:{port}"
 
 
+@lru_cache(256)
 def is_public(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     return any(host == public or host.endswith("." + public) for public in PUBLIC_HOSTS)

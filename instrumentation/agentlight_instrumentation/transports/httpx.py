@@ -13,7 +13,6 @@ from agentlight_instrumentation.exchange import Exchange, recognise
 from agentlight_instrumentation.flow import Course, drive, drive_async
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.routing import Edit
-from agentlight_instrumentation.servers import origin
 
 _patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
 
@@ -57,14 +56,14 @@ class _Wire:
         self.exchange = exchange
 
     def send(self, edit: Edit | None) -> Any:
-        return self._restored(self._wrapped(self._request if edit is None else self._edited(edit)))
+        return self._restored(self._wrapped(self._outgoing(edit)))
 
     def get(self, edit: Edit) -> Any:
-        response = self._wrapped(self._probe(edit))
+        response = self._transport(edit).handle_request(self._probe(edit))
         try:
-            return response.status_code, response.read()
+            return response.status_code, b"".join(response.stream)
         finally:
-            response.close()
+            response.stream.close()
 
     def read(self, response: Any) -> Any:
         try:
@@ -85,49 +84,68 @@ class _Wire:
         return self.watch(response, body)
 
     def watch(self, response: Any, body: bytes | None = None) -> Any:
-        response.stream = self._watched(response.stream, self.exchange, body)
-        response.__dict__.pop("_content", None)  # of a mock transport, which has read it already
-        if self.exchange.decodes:
+        exchange = self.exchange
+        if exchange.decodes:
             del response.headers["content-encoding"]
+        if "_content" in response.__dict__:  # of a mock transport: nothing will pass any more
+            content = exchange.feed(response.content) + exchange.held_back()
+            response._content = content if body is None else body
+            exchange.finish()
+        else:
+            response.stream = self._watched(response.stream, exchange, body)
         return response
 
     def broken(self, response: Any, error: Exception) -> Any:
         raise error
 
+    def _outgoing(self, edit: Edit | None) -> Any:
+        with Guarded("upgrade a request"):
+            if edit is not None:
+                return self._edited(edit)
+        return self._request
+
     def _edited(self, edit: Edit) -> Any:
-        content = edit.body if edit.body is not None else self.exchange.body
-        return self._rebuilt("POST", edit, "content-length", content=content)
+        body = self.exchange.body if edit.body is None else edit.body
+        return self._remade(edit, "POST", body, (b"Content-Length", str(len(body)).encode()))
 
     def _probe(self, edit: Edit) -> Any:
-        return self._rebuilt("GET", edit, "content-length", "content-type")
+        return self._remade(edit, "GET", b"", dropped=("content-type",))
 
-    def _rebuilt(self, method: str, edit: Edit, *dropped: str, **content: Any) -> Any:
-        request = self._request
-        same = edit.url == str(request.url)
-        elsewhere = not same and origin(edit.url) != origin(str(request.url))
-        replaced = {*edit.dropped_headers, *dropped, *edit.headers, *(("host",) if elsewhere else ())}
+    def _remade(
+        self, edit: Edit, method: str, body: bytes, *added: tuple[bytes, bytes], dropped: tuple[str, ...] = ()
+    ) -> Any:
+        """The agent's request with other parts; made like a copy, for a new one is parsed and checked all over."""
+        request, library = self._request, self._library
+        made = object.__new__(type(request))
+        made.__dict__.update(request.__dict__)
+        replaced = {*edit.dropped_headers, *edit.headers, *dropped, "content-length"}
+        if edit.url != str(request.url):
+            made.url = library.URL(edit.url)
+            replaced.add("host")
+            added = ((b"Host", made.url.netloc), *added)
         names = {name.encode() for name in replaced}
-        # Over the raw pairs: a httpx.Headers pays for every look-up and every deletion.
-        headers = [pair for pair in request.headers.raw if pair[0].lower() not in names]
+        headers = [*added, *(pair for pair in request.headers.raw if pair[0].lower() not in names)]
         headers += [(name.encode(), value.encode()) for name, value in edit.headers.items()]
-        url = request.url if same else edit.url
-        return self._library.Request(method, url, headers=headers, extensions=request.extensions, **content)
+        made.method, made.headers = method, library.Headers(headers)
+        made._content, made.stream = body, library.ByteStream(body)
+        return made
 
     def _restored(self, response: Any) -> Any:
-        response.request = self._request  # the agent sees the request that it made
+        with Guarded("hand over a reply"):
+            response.request = self._request  # the agent sees the request that it made
         return response
 
 
 class _AsyncWire(_Wire):
     async def send(self, edit: Edit | None) -> Any:
-        return self._restored(await self._wrapped(self._request if edit is None else self._edited(edit)))
+        return self._restored(await self._wrapped(self._outgoing(edit)))
 
     async def get(self, edit: Edit) -> Any:
-        response = await self._wrapped(self._probe(edit))
+        response = await self._transport(edit).handle_async_request(self._probe(edit))
         try:
-            return response.status_code, await response.aread()
+            return response.status_code, b"".join([chunk async for chunk in response.stream])
         finally:
-            await response.aclose()
+            await response.stream.aclose()
 
     async def read(self, response: Any) -> Any:
         try:
