@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from agentlight_instrumentation import servers
 from agentlight_instrumentation.context import inside
 from agentlight_instrumentation.exchange import Exchange
-from agentlight_instrumentation.guard import Guarded
+from agentlight_instrumentation.guard import Guarded, is_ours
 from agentlight_instrumentation.routing import Edit
 
 Steps = Generator[Callable[[], Any], Any, Any]
@@ -61,6 +61,7 @@ def converse(exchange: Exchange, wire: Wire) -> Steps:
     edit = None
     with Guarded("upgrade a request"):
         edit = exchange.plan()
+        edit = edit if edit.changes else None
     try:
         response, body = yield from _send(exchange, wire, edit)
         if exchange.rewrites_whole:
@@ -73,13 +74,22 @@ def converse(exchange: Exchange, wire: Wire) -> Steps:
     except BaseException as error:
         exchange.finish(error)
         raise
-    return wire.watch(response) if body is None else wire.replace(response, body)
+    if body is not None:
+        return wire.replace(response, body)
+    with Guarded("watch a reply"):
+        return wire.watch(response)
+    return response
 
 
 def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
     """The response, and its body where that had to be read."""
-    response = yield partial(wire.send, edit if edit is not None and edit.changes else None)
-    exchange.begin(*wire.head(response))
+    try:
+        response = yield partial(wire.send, edit)
+    except Exception as error:
+        if edit is None or not is_ours(error):
+            raise
+        response = yield partial(wire.send, None)
+    _begin(exchange, wire, response)
     if not exchange.edit.added or not 400 <= (exchange.http_status or 0) < 500:
         return response, None
     body = yield partial(wire.read, response)
@@ -88,10 +98,15 @@ def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
     # Perhaps this server does not know the fields: once more without them, and if that helps, never again with them.
     edit = exchange.plan(add_fields=False)
     response = yield partial(wire.send, edit if edit.changes else None)
-    exchange.begin(*wire.head(response))
+    _begin(exchange, wire, response)
     if (exchange.http_status or 0) < 400:
         servers.remember(edit.url, servers.describe({}))
     return response, None
+
+
+def _begin(exchange: Exchange, wire: Wire, response: Any) -> None:
+    with Guarded("read the head of a reply"):
+        exchange.begin(*wire.head(response))
 
 
 class Course:

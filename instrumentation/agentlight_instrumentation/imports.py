@@ -22,26 +22,39 @@ class Hook:
         self.libraries = libraries
         self.function = function
         self._busy: set[str] = set()
+        self._unseen = set(libraries)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if self._unseen:
+            self._catch_up()
         wanted = name in self.libraries or (self.function is not None and name == self.function[0])
         if not wanted or name in self._busy:
             return None
         self._busy.add(name)
         try:
-            spec = next(filter(None, (self._ask(finder, name, path, target) for finder in sys.meta_path)), None)
+            above = sys.meta_path.index(self) + 1 if self in sys.meta_path else 0  # they have found nothing
+            below = sys.meta_path[above:]
+            spec = next(filter(None, (self._ask(finder, name, path, target) for finder in below)), None)
         finally:
             self._busy.discard(name)
         if spec is not None and spec.loader is not None:
             if name in self.libraries:
+                self._unseen.discard(name)
                 _after_load(spec.loader, name, self.libraries[name])
             if self.function is not None and name == self.function[0] and not hasattr(spec.loader, "observes"):
                 change_code(spec.loader, self.function)
         return spec
 
     def _ask(self, finder: Any, name: str, path: Any, target: Any) -> Any:
-        find_spec = None if finder is self else getattr(finder, "find_spec", None)
+        find_spec = getattr(finder, "find_spec", None)
         return None if find_spec is None else find_spec(name, path, target)
+
+    def _catch_up(self) -> None:
+        """Patch what a finder of the agent's, ahead of this one, has loaded meanwhile."""
+        for name in [name for name in self._unseen if name in sys.modules]:
+            if not getattr(getattr(sys.modules[name], "__spec__", None), "_initializing", False):
+                self._unseen.discard(name)
+                patch(name, self.libraries[name], sys.modules[name])
 
 
 def _after_load(loader: Any, name: str, transport: str) -> None:

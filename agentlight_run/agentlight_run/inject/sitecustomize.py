@@ -22,14 +22,17 @@ def _start():
 def _tell_launcher(detail):
     path = os.environ.get("AGENTLIGHT_REPORT")
     if path:
-        import json
-
-        event = {"event": "no-agentlight", "pid": os.getpid(), "python": sys.executable, "detail": detail}
+        line = '{"event": "no-agentlight", "pid": %d, "python": "%s", "detail": "%s"}\n'
         try:
             with open(path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(event) + "\n")
+                file.write(line % (os.getpid(), _escaped(sys.executable), _escaped(detail)))
         except OSError:
             return
+
+
+def _escaped(text):
+    # By hand: what the agent finds imported at its start is what it would find without us.
+    return "".join(c if " " <= c <= "~" and c not in '"\\' else "\\u%04x" % min(ord(c), 0xFFFF) for c in text)
 
 
 def _run_hidden():
@@ -41,7 +44,8 @@ def _run_hidden():
     spec = PathFinder.find_spec("sitecustomize", places)
     if spec is None or spec.loader is None:
         return
-    from importlib.util import module_from_spec
+    # Not from importlib.util, which imports contextlib, functools and collections ahead of the agent.
+    from importlib._bootstrap import module_from_spec
 
     module = sys.modules["sitecustomize"] = module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -65,10 +65,10 @@ class _Wire:
             return await self._wrapped("POST", self._asked, **self._kwargs)
         body = self.exchange.body if edit.body is None else edit.body
         response = await self._request("POST", edit, data=body)
-        # The agent sees the request that it made.
-        response._url = response._real_url = self._url
-        if hasattr(response._request_info, "_replace"):
-            response._request_info = response._request_info._replace(url=self._url, real_url=self._url)
+        with Guarded("hand over a reply"):  # the agent sees the request that it made
+            response._url = response._real_url = self._url
+            if hasattr(response._request_info, "_replace"):
+                response._request_info = response._request_info._replace(url=self._url, real_url=self._url)
         return response
 
     async def get(self, edit: Edit) -> Any:
@@ -107,11 +107,13 @@ class _Wire:
         return response
 
     def _change_headers(self, response: Any, changes: dict[str, str]) -> None:
-        headers = response.headers.copy()
-        headers.update(changes)
-        if changes or self.exchange.decodes:
-            headers.pop("content-encoding", None)
-        response._headers = type(response.headers)(headers)
+        dropped = "content-encoding" if changes or self.exchange.decodes else ""
+        kept = [
+            (name, changes.get(name.lower(), value))
+            for name, value in response.headers.items()
+            if name.lower() != dropped
+        ]
+        response._headers = type(response.headers)(type(response.headers.copy())(kept))
         getattr(response, "_cache", {}).pop("headers", None)
 
     @property
@@ -125,8 +127,9 @@ class _Wire:
         dropped = {*edit.dropped_headers, "content-length", *(() if here else ("host",))}
         session, same = self._session, edit.url == str(self._url)
         headers = session._prepare_headers(self._kwargs.get("headers"))
-        if self._kwargs.get("json") is not None:
-            headers.setdefault("Content-Type", "application/json")
+        if self._kwargs.get("json") is not None and "data" in data:
+            # Not a header of ours: the library puts that of a payload last.
+            data["data"] = self._library.BytesPayload(data["data"], content_type="application/json")
         kept = [(name, value) for name, value in headers.items() if name.lower() not in dropped]
         own = {"data", "json", "headers", *(() if same else ("params",))}
         own |= set() if here else {"auth", "cookies", "proxy", "proxy_auth", "proxy_headers"}

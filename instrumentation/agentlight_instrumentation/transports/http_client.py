@@ -28,10 +28,14 @@ def patch(library: ModuleType) -> None:
     @wraps(own_request)
     def request(self: Any, method: str, url: str, body: Any = None, headers: Any = {}, **kwargs: Any) -> None:  # noqa: B006
         if method == "POST" and body and dialects.find(url.split("?")[0]) is not None:
-            from agentlight_instrumentation.transports._http_client_wire import wire_for
+            from agentlight_instrumentation.guard import Guarded
 
-            bound = own_request.__get__(self)
-            wire = wire_for(library, self, bound, url, body, headers, kwargs)
+            wire = None
+            with Guarded("look at a request"):
+                from agentlight_instrumentation.transports._http_client_wire import wire_for
+
+                bound = own_request.__get__(self)
+                wire = wire_for(library, self, bound, url, body, headers, kwargs)
             if wire is not None:
                 self.__dict__[_WIRE] = wire.begin()
                 return

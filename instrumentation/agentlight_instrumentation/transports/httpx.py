@@ -98,6 +98,10 @@ class _Wire:
     def broken(self, response: Any, error: Exception) -> Any:
         raise error
 
+    def _transport(self, edit: Edit) -> Any:
+        # The client itself would keep cookies of the reply, and log a request that the agent has not made.
+        return self._wrapped.__self__._transport_for_url(self._library.URL(edit.url))
+
     def _outgoing(self, edit: Edit | None) -> Any:
         with Guarded("upgrade a request"):
             if edit is not None:
