@@ -151,6 +151,13 @@ def _tool_calls(draw: int, names: list[str], style: str) -> Sampled:
 class Reply:
     """The JSON of one reply, whole or as events, in the shape of vLLM 0.32."""
 
+    content_type = "text/event-stream"
+
+    @staticmethod
+    def asked(body: dict[str, Any], path: str) -> dict[str, Any]:
+        """The request in the words of a chat completion: messages, tools, max_tokens, n, stream."""
+        return body
+
     def __init__(self, body: dict[str, Any], request: Request, switches: Switches) -> None:
         self.body, self.request, self.switches = body, request, switches
         self.ids, self.logprobs = bool(body.get("return_token_ids")), bool(body.get("logprobs"))

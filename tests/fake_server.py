@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from fake_model import KNOWN_FIELDS, UNREADABLE, Reply, Request, Switches, render, sample, to_json, token_id
+from fake_dialects import REPLIES
+from fake_model import KNOWN_FIELDS, UNREADABLE, Request, Switches, render, sample, to_json, token_id
 
 
 class FakeServer(ThreadingHTTPServer):
@@ -26,8 +27,10 @@ class FakeServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, port: int = 0, *, owned_by: str = "vllm", **switches: Any) -> None:
+    def __init__(self, port: int = 0, *, owned_by: str = "vllm", tokens: bool = False, **switches: Any) -> None:
+        """`tokens`: as a vLLM that runs agentlight_run.tokens."""
         super().__init__(("127.0.0.1", port), _Handler)
+        self.tokens = tokens
         self.switches = Switches(**switches)
         self.owned_by = owned_by
         self.models: dict[str, dict[str, Any]] = {"smol": {"root": "some/base-model", "parent": None}}
@@ -42,8 +45,10 @@ class FakeServer(ThreadingHTTPServer):
 
     @property
     def calls(self) -> list[Request]:
-        """The POSTed chat completions."""
-        return [one for one in self.requests if one.method == "POST" and one.path.split("?")[0].endswith("completions")]
+        """The POSTed LLM calls."""
+        return [
+            one for one in self.requests if one.method == "POST" and one.path.split("?")[0].endswith(tuple(REPLIES))
+        ]
 
     def close(self) -> None:
         self.shutdown()
@@ -67,7 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
         if request.path.split("?")[0].endswith("/models"):
             owner = {"object": "model", "owned_by": self.server.owned_by}
             data = [{"id": name, **owner, **model} for name, model in self.server.models.items()]
-            return self._send(request, 200, to_json({"object": "list", "data": data}))
+            told = {"agentlight_tokens": True} if self.server.tokens else {}
+            return self._send(request, 200, to_json({"object": "list", "data": data, **told}))
         self._send(request, 200 if request.path.endswith("/health") else 404, b"")
 
     def do_POST(self) -> None:
@@ -75,10 +81,12 @@ class _Handler(BaseHTTPRequestHandler):
         path = request.path.split("?")[0]
         if path.endswith("_lora_adapter"):
             return self._adapter(request, load=path.endswith("/load_lora_adapter"))
-        if not path.endswith("/chat/completions"):
+        answering = next((reply for suffix, reply in REPLIES.items() if path.endswith(suffix)), None)
+        if answering is None:
             return self._send(request, 404, b"")
         body = request.json
-        switches = self.server.switches.of_model(str(body.get("model")))
+        tells = self.server.tokens and bool(body.pop("agentlight_tokens", False))
+        switches = self.server.switches.of_model(str(body.get("model") or path.rpartition("/")[2].partition(":")[0]))
         status = self.server.failures.pop(0) if self.server.failures else switches.status
         if switches.redirect and not path.startswith("/moved"):
             return self._send(request, 307, b"", location="/moved" + request.path)
@@ -87,17 +95,22 @@ class _Handler(BaseHTTPRequestHandler):
         if switches.strict and (unknown := sorted(set(body) - KNOWN_FIELDS)):
             found = [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs"} for name in unknown]
             return self._send(request, 422, to_json({"detail": found}))
-        if not isinstance(body.get("messages"), list):
+        if path.endswith("/chat/completions") and not isinstance(body.get("messages"), list):
             return self._send(request, 400, _error(400, "'messages' is no list"))
+        body = answering.asked(body, request.path)
         prompt = render(body["messages"], body.get("tools"))
         request.prompt_ids = [token_id(token) for token in prompt]
         request.choices = [sample(prompt, index, body, switches) for index in range(body.get("n") or 1)]
-        reply = Reply(body, request, switches)
+        reply = answering(body, request, switches)
         raw = UNREADABLE[switches.raw] if switches.raw else None
+        told = to_json(told_of(request)) if tells else b""
         if body.get("stream"):
-            self._stream(request, switches, reply.events() if raw is None else iter([b"data: " + raw + b"\n\n"]))
+            events = reply.events() if raw is None else iter([b"data: " + raw + b"\n\n"])
+            self._stream(request, switches, _telling(events, told) if told else events, reply.content_type)
         else:
-            self._whole(request, switches, reply.whole() if raw is None else raw)
+            whole = reply.whole() if raw is None else raw
+            told = told and b',"agentlight_tokens":' + told + b"}"
+            self._whole(request, switches, whole[:-1] + told if told and whole.endswith(b"}") else whole)
 
     def _received(self) -> Request:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -123,11 +136,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._hang_up()
         self._send(request, 200, body)
 
-    def _stream(self, request: Request, switches: Switches, events: Iterator[bytes]) -> None:
+    def _stream(self, request: Request, switches: Switches, events: Iterator[bytes], content_type: str) -> None:
         request.status = 200
         self.send_response(200)
         charset = "" if switches.no_charset else "; charset=utf-8"
-        self.send_header("Content-Type", "text/event-stream" + charset)
+        self.send_header("Content-Type", content_type + charset)
         self.send_header("Transfer-Encoding", "chunked")
         zipped = zlib.compressobj(wbits=31) if self._zipped(switches) else None
         if zipped:
@@ -166,6 +179,22 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _error(status: int, message: str) -> bytes:
     return to_json({"error": {"message": message, "type": "BadRequestError", "param": None, "code": status}})
+
+
+def told_of(request: Request) -> list[Any]:
+    """What agentlight_run.tokens tells of a call."""
+    choices = [
+        {"index": index, "token_ids": one.ids, "logprobs": one.logprobs} for index, one in enumerate(request.choices)
+    ]
+    return [{"prompt_token_ids": request.prompt_ids, "choices": choices, "sampling": {"temperature": 0.25}}]
+
+
+def _telling(events: Iterator[bytes], told: bytes) -> Iterator[bytes]:
+    """The middleware tells before the first bytes that are sent after the last token."""
+    *before, last = events
+    end = before.pop() if last == b"data: [DONE]\n\n" else b""
+    yield from before
+    yield b'data: {"agentlight_tokens":' + told + b"}\n\n" + end + last
 
 
 def _recut(events: Iterator[bytes], size: int) -> Iterator[bytes]:

@@ -49,15 +49,22 @@ def split(body: bytes) -> tuple[bytes, list[Generation]]:
 
 
 def fill(span: Span, generations: list[Generation]) -> str | None:
-    """Put the tokens into the span; returns why that cannot be done. Raises ValueError for what is no token id."""
+    """Put the tokens into the span; returns why that cannot be done."""
     if len(generations) != 1:
         return f"the server made {len(generations)} generations for one call"
     (generation,) = generations
     choices = {choice.index: choice for choice in span.choices}
+    try:
+        _fill(span, generation, choices)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _fill(span: Span, generation: Generation, choices: dict[int, Choice]) -> None:
     span.prompt_ids = ids_of(generation.prompt_token_ids)
     for sampled in generation.choices:
         choice = choices.setdefault(sampled.index, Choice(sampled.index))
         choice.completion_ids, choice.completion_logprobs = ids_of(sampled.token_ids), logprobs_of(sampled.logprobs)
     span.choices = [choices[index] for index in sorted(choices)]
     span.sampling |= generation.sampling
-    return None

@@ -84,4 +84,5 @@ class _Candidate:
                 self.texts.append(text)
 
     def choice(self, index: int) -> Choice:
-        return Choice(index, shared.text_of(self.texts), self.calls or None, self.finish_reason)
+        finish_reason = "tool_calls" if self.calls and self.finish_reason == "stop" else self.finish_reason
+        return Choice(index, shared.text_of(self.texts), self.calls or None, finish_reason)
