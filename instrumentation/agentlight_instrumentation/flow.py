@@ -96,11 +96,15 @@ def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
     if not exchange.names_an_added_field(body):
         return response, body
     # Perhaps this server does not know the fields: once more without them, and if that helps, never again with them.
-    edit = exchange.plan(add_fields=False)
-    response = yield partial(wire.send, edit if edit.changes else None)
+    plain = None
+    with Guarded("send a request once more"):
+        plain = exchange.plan(add_fields=False)
+    if plain is None:
+        return response, body
+    response = yield partial(wire.send, plain if plain.changes else None)
     _begin(exchange, wire, response)
     if (exchange.http_status or 0) < 400:
-        servers.remember(edit.url, servers.describe({}))
+        servers.remember(plain.url, servers.describe({}))
     return response, None
 
 

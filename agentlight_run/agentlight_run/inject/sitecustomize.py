@@ -32,7 +32,7 @@ def _tell_launcher(detail):
 
 def _escaped(text):
     # By hand: what the agent finds imported at its start is what it would find without us.
-    return "".join(c if " " <= c <= "~" and c not in '"\\' else "\\u%04x" % min(ord(c), 0xFFFF) for c in text)
+    return "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\u{min(ord(c), 0xFFFF):04x}" for c in text)
 
 
 def _run_hidden():
