@@ -79,15 +79,15 @@ class Tokens:
             return await self._app(scope, receive, Adding(send, lambda: b"true"))
         if scope["method"] != "POST":
             return await self._app(scope, receive, send)
-        messages = [await receive()]
-        if not messages[0].get("body", b"").startswith(MARK):
-            return await self._app(scope, _again(messages, receive), send)
+        first = await _beginning(receive)
+        if not first.get("body", b"").startswith(MARK):
+            return await self._app(scope, _again(first, receive), send)
         self._watch(scope["app"].state.engine_client)
-        messages[0] = messages[0] | {"body": _without_mark(messages[0]["body"])}
+        first |= {"body": b"{" + first["body"][len(MARK) :].removeprefix(b",")}
         recorder = Recorder()
         _recorder.set(recorder)
         headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
-        await self._app(scope | {"headers": headers}, _again(messages, receive), Adding(send, recorder.tell, recorder))
+        await self._app(scope | {"headers": headers}, _again(first, receive), Adding(send, recorder.tell, recorder))
 
     def _watch(self, engine: Any) -> None:
         if engine is self._engine:
@@ -114,16 +114,22 @@ async def _recorded(generation: Generation, outputs: AsyncIterator[Any]) -> Asyn
         yield output
 
 
-def _again(messages: list[Any], receive: Any) -> Any:
+async def _beginning(receive: Any) -> dict[str, Any]:
+    """As much of the request's body as tells whether it begins with the mark."""
+    message = dict(await receive())
+    while message.get("more_body") and len(message.get("body", b"")) < len(MARK):
+        more = await receive()
+        message |= more | {"body": message.get("body", b"") + more.get("body", b"")}
+    return message
+
+
+def _again(first: Any, receive: Any) -> Any:
+    messages = [first]
+
     async def receive_again() -> Any:
-        return messages.pop(0) if messages else await receive()
+        return messages.pop() if messages else await receive()
 
     return receive_again
-
-
-def _without_mark(body: bytes) -> bytes:
-    rest = body[len(MARK) :]
-    return b"{" + rest.removeprefix(b",")
 
 
 class Adding:
@@ -133,17 +139,19 @@ class Adding:
         self._send, self._value, self._recorder = send, value, recorder
         self._start: Any = None
         self._whole: list[bytes] | None = None
+        self._streams = False
 
     async def __call__(self, message: Any) -> None:
         if message["type"] == "http.response.start":
-            headers = dict(message["headers"])
-            if message["status"] == 200 and headers.get(b"content-type", b"").startswith(b"application/json"):
+            kind = dict(message["headers"]).get(b"content-type", b"") if message["status"] == 200 else b""
+            self._streams = kind.startswith(b"text/event-stream")
+            if kind.startswith(b"application/json"):
                 self._start, self._whole = message, []
                 return
         elif message["type"] == "http.response.body":
             if self._whole is not None:
                 return await self._pass_whole(message)
-            if self._recorder is not None and self._recorder.is_due:
+            if self._streams and self._recorder is not None and self._recorder.is_due:
                 event = b'data: {"' + FIELD.encode() + b'":' + self._value() + b"}\n\n"
                 message = message | {"body": event + message.get("body", b"")}
         await self._send(message)
