@@ -58,6 +58,16 @@ class AgentRun:
 RunAgent = Callable[..., AgentRun]
 
 
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SmolLM2-135M-Instruct in a folder, for the slow tests."""
+    folder = tmp_path_factory.mktemp("model") / "SmolLM2"
+    root = Path(__file__).parent.parent
+    command = [sys.executable, root / "examples" / "text_to_sql" / "make_model.py", folder]
+    subprocess.run(command, cwd=root, env=os.environ | {"HF_HUB_OFFLINE": "1"}, check=True, timeout=600)
+    return folder
+
+
 @pytest.fixture
 def server() -> Iterator[FakeServer]:
     fake = FakeServer()

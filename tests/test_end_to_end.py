@@ -18,7 +18,6 @@ from agentlight_run.policy import probe
 from agentlight_run.serving import serve
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 AGENT = '''
 """Knows nothing of agentlight: a public base URL, a public model, a key, one question and a follow-up."""
@@ -71,13 +70,6 @@ def run(*words: object, cwd: Path, **variables: str) -> str:
 
 def lines(text: str) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model") / "SmolLM2"
-    run(sys.executable, ROOT / "examples" / "text_to_sql" / "make_model.py", folder, cwd=ROOT)
-    return folder
 
 
 @pytest.fixture(scope="module")
