@@ -20,7 +20,7 @@ IMPORT_ROOTS = {
 MAY_IMPORT = {
     "agentlight_run": {"agentlight_run", "agentlight_instrumentation", "agentlight_store"},
     "agentlight_instrumentation": {"agentlight_instrumentation", "agentlight_store"},
-    "agentlight": {"agentlight_instrumentation"},
+    "agentlight": {"agentlight", "agentlight_instrumentation"},
     "agentlight_store": {"agentlight_store"},
     "agentlight_trainer": {"agentlight_trainer", "agentlight_store"},
 }

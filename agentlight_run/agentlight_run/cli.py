@@ -53,11 +53,15 @@ def _seconds(text: str) -> float:
     return number
 
 
-# Flag, name of its value (None: it is a switch), how to read the value, help. From here both the reader of a plain
-# command line and argparse are made: argparse, for help and for mistakes only, costs as much as all else we import.
+# Flag, name of its value (None: it is a switch; "...": it can be given again), how to read the value, help. From
+# here both the reader of a plain command line and argparse are made: argparse, for help and for mistakes only, costs
+# as much as all else we import.
 OPTIONS: tuple[tuple[str, str | None, Any, str], ...] = (
     ("--store", "DIR", str, "where to record (default: $AGENTLIGHT_STORE, else ./store)"),
     ("--reward", "WHAT", str, "exit-code, or MODULE:QUALNAME of a function whose results are rewards"),
+    ("--rollout", "FUNCTION...", str, "each call of this function (MODULE:QUALNAME) is a rollout"),
+    ("--role", "FUNCTION...", str, "MODULE:QUALNAME[=NAME]: calls inside are of this agent role"),
+    ("--tool", "FUNCTION...", str, "MODULE:QUALNAME[=NAME]: record its arguments and results"),
     ("--timeout", "S", _seconds, "end a rollout after S seconds"),
     ("--policy", "URL", str, "send the agent's LLM calls to this server"),
     ("--policy-model", "NAME", str, "the model to ask it for (default: the one it serves)"),
@@ -80,7 +84,7 @@ class Options:
 
     def __init__(self) -> None:
         for flag, value_name, _, _ in OPTIONS:
-            self.__dict__[_attribute(flag)] = None if value_name else False
+            self.__dict__[_attribute(flag)] = [] if _repeats(value_name) else None if value_name else False
         self.command = []
 
     def __getattr__(self, name: str) -> Any:  # for the type checker: attributes come from the table
@@ -116,10 +120,18 @@ def _read(words: list[str]) -> Options | None:
             if value.startswith("-"):
                 return None
         try:
-            setattr(options, _attribute(flag), read(value) if value_name else True)
+            found = read(value) if value_name else True
         except ValueError:
             return None
+        if _repeats(value_name):
+            getattr(options, _attribute(flag)).append(found)
+        else:
+            setattr(options, _attribute(flag), found)
     return options
+
+
+def _repeats(value_name: str | None) -> bool:
+    return value_name is not None and value_name.endswith("...")
 
 
 def _attribute(flag: str) -> str:
@@ -153,7 +165,9 @@ def _parser() -> Any:
         if value_name is None:
             parser.add_argument(flag, action="store_true", help=words)
         else:
-            parser.add_argument(flag, metavar=value_name, type=reader(read), help=words)
+            action = "append" if _repeats(value_name) else "store"
+            name = value_name.removesuffix("...")
+            parser.add_argument(flag, metavar=name, type=reader(read), action=action, help=words)
     return parser
 
 
@@ -177,15 +191,27 @@ def _problem(options: Any) -> str | None:
         "--adapter needs --serve": options.adapter is not None and not serve,
         "--policy-model needs --policy": options.policy_model is not None and not policy,
         "--serve and --policy exclude each other": serve and policy,
-        f"--reward {options.reward} is neither exit-code nor MODULE:QUALNAME": not _is_reward(options.reward),
+        f"--reward {options.reward} is neither exit-code nor MODULE:QUALNAME": not (
+            options.reward in (None, "exit-code") or _is_function(options.reward)
+        ),
+        **{
+            f"{flag} {target} is not MODULE:QUALNAME{'' if flag == '--rollout' else '[=NAME]'}": not _is_function(name)
+            for flag, target in named_functions(options)
+            for name in (target if flag in ("--reward", "--rollout") else target.partition("=")[0],)
+        },
         "no command: what shall be run?": not options.command,
     }
     return next((problem for problem, there in idle.items() if there), None)
 
 
-def _is_reward(reward: str | None) -> bool:
-    if reward is None or reward == "exit-code":
-        return True
-    module, colon, qualname = reward.partition(":")
+def named_functions(options: Any) -> list[tuple[str, str]]:
+    """The flags that name a function of the agent's, with what they name."""
+    reward = [] if options.reward in (None, "exit-code") else [options.reward]
+    named = {"--reward": reward, "--rollout": options.rollout, "--role": options.role, "--tool": options.tool}
+    return [(flag, target) for flag, targets in named.items() for target in targets]
+
+
+def _is_function(target: str) -> bool:
+    module, colon, qualname = target.partition(":")
     parts = (module + "." + qualname).split(".")
     return bool(colon) and all(part.isidentifier() or part == "<locals>" for part in parts)

@@ -6,6 +6,7 @@ import sys
 
 from agentlight_run import events
 from agentlight_run.child import TIMED_OUT
+from agentlight_run.cli import named_functions
 from agentlight_run.single import say
 from agentlight_run.summary import Totals, closing_line, warnings
 from agentlight_store import headers
@@ -16,8 +17,6 @@ TYPE_CHECKING = False  # all this is loaded while the agent starts: what it does
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from agentlight_store import Rollout
 
 INCOMPLETE = 3  # the exit status of --strict
 
@@ -47,19 +46,12 @@ class Ending:
         options = self.options
         status = self._status(exit_code, interrupted)
         self._try(lambda: finish(self.store, self.rollout_id, status, exit_code, options.reward))
-        self._try(lambda: self.totals.add(status, self._rollout(), events.take(self.report)))
-        for line in warnings(self.totals, options.command, options.reward):
+        self._try(lambda: self.totals.take(self.store, self.rollout_id, status, events.take(self.report)))
+        for line in warnings(self.totals, options.command, named_functions(options)):
             say(f"warning: {line}")
         print(closing_line(self.totals, options.store), file=sys.stderr, flush=True)
         failed = options.strict and exit_code == 0 and not (self.recorded and self.totals.complete)
         return INCOMPLETE if failed else exit_code
-
-    def _rollout(self) -> Rollout | None:
-        if headers.is_empty(self.store, self.rollout_id):
-            return None
-        from agentlight_store import Store
-
-        return Store(self.store).rollout(self.rollout_id)
 
     def _status(self, exit_code: int, interrupted: bool) -> str:
         if exit_code == 0:

@@ -21,10 +21,10 @@ def agent_environment(
     report: str,
     task_id: str | None = None,
     task: str | None = None,
-    reward: str | None = None,
+    functions: list[tuple[str, str]] | None = None,
     policy: Policy | None = None,
 ) -> dict[str, str]:
-    """Ours with the agent's variables set; `store` is absolute, `task` is JSON, `reward` is MODULE:QUALNAME."""
+    """Ours with the agent's variables set; `store` is absolute, `task` is JSON, `functions` come from flags."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = with_injection(environment.get("PYTHONPATH"))
     environment[settings.STORE] = store
@@ -34,8 +34,10 @@ def agent_environment(
         environment[settings.TASK_ID] = task_id
     if task is not None:
         environment[settings.TASK] = task
-    if reward is not None:
-        environment[settings.REWARD] = reward
+    for kind, variable in settings.FUNCTIONS.items():
+        targets = [target for flag, target in functions or () if flag == f"--{kind}"]
+        if targets:
+            environment[variable] = " ".join(targets)
     if policy is not None:
         environment |= _toward(policy)
     return environment

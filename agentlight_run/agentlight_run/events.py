@@ -16,7 +16,9 @@ class Events:  # no dataclass: with what they import, the launcher would be busy
         self.lost: Counter[str] = Counter()  # reasons
         self.not_started: dict[str, str] = {}  # interpreter -> why capture did not start in it
         self.reward_called = 0
-        self.reward_missing: Counter[str] = Counter()
+        self.rollouts: list[str] = []  # ids of those that began with a call of a --rollout function
+        self.observed: set[tuple[str, str]] = set()  # functions that the command line names, as (flag, target)
+        self.missing: dict[tuple[str, str], str] = {}  # and why one could not be observed
 
     def add(self, other: Events) -> None:
         self.started += other.started
@@ -24,7 +26,9 @@ class Events:  # no dataclass: with what they import, the launcher would be busy
         self.lost += other.lost
         self.not_started |= other.not_started
         self.reward_called += other.reward_called
-        self.reward_missing += other.reward_missing
+        self.rollouts += other.rollouts
+        self.observed |= other.observed
+        self.missing |= other.missing
 
 
 def take(path: str) -> Events:
@@ -58,5 +62,9 @@ def _count(events: Events, event: dict[str, str]) -> None:
             events.not_started[event["python"]] = event["detail"]
         case "reward-called":
             events.reward_called += 1
-        case "reward-missing":
-            events.reward_missing[event["detail"]] += 1
+        case "rollout":
+            events.rollouts.append(event["id"])
+        case "observed":
+            events.observed.add((f"--{event['kind']}", event["target"]))
+        case "function-missing":
+            events.missing[f"--{event['kind']}", event["target"]] = event["detail"]

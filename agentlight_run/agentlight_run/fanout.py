@@ -13,12 +13,13 @@ from typing import Any
 
 from agentlight_run import events
 from agentlight_run.child import check_program
+from agentlight_run.cli import named_functions
 from agentlight_run.ending import INCOMPLETE, finish
 from agentlight_run.environment import agent_environment, create_report
 from agentlight_run.policy import Policy
 from agentlight_run.progress import Progress, progress
 from agentlight_run.running import Running
-from agentlight_run.single import function_of, policy_of, say
+from agentlight_run.single import policy_of, say
 from agentlight_run.summary import Totals, closing_line, warnings
 from agentlight_run.tasks import PLACEHOLDER, Task, missing, read_tasks
 from agentlight_store import Store, new_rollout_id
@@ -101,7 +102,7 @@ class Fanout:
             report=report,
             task_id=task.task_id,
             task=task.text,
-            reward=function_of(self.options.reward),
+            functions=named_functions(self.options),
             policy=self.policy,
         )
         self.store.begin_rollout(
@@ -123,7 +124,7 @@ class Fanout:
         self.running = [one for one in self.running if one not in ended]
         for one in ended:
             finish(self.store.environment, one.rollout_id, one.status, one.exit_code, self.options.reward)
-            self.totals.add(one.status, self.store.rollout(one.rollout_id), events.take(one.report))
+            self.totals.take(self.store.environment, one.rollout_id, one.status, events.take(one.report))
             self._say_failure(one)
 
     def _say_failure(self, one: Running) -> None:
@@ -143,7 +144,7 @@ def _done(store: Store) -> Counter[str]:
 
 
 def _conclude(totals: Totals, options: Any, interrupted: int | None, wanted: int) -> int:
-    for line in warnings(totals, options.command, options.reward) if totals.rollouts else []:
+    for line in warnings(totals, options.command, named_functions(options)) if totals.rollouts else []:
         say(f"warning: {line}")
     print(closing_line(totals, options.store), file=sys.stderr, flush=True)
     if interrupted is not None:

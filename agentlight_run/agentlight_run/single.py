@@ -8,6 +8,7 @@ import time
 
 from agentlight_instrumentation import settings
 from agentlight_run.child import Child, check_program
+from agentlight_run.cli import named_functions
 from agentlight_run.environment import agent_environment, create_report
 from agentlight_store import new_rollout_id
 from agentlight_store.environment import Environment
@@ -28,7 +29,7 @@ def run(options: Any) -> int:
             rollout_id=rollout_id,
             report=report,
             task_id=options.task_id,
-            reward=function_of(options.reward),
+            functions=named_functions(options),
             policy=policy,
         )
         started_at = time.time()
@@ -63,11 +64,6 @@ def policy_of(options: Any) -> Any:
             say(f"{options.policy} is no vLLM server: its replies have no token ids, so they cannot be trained on")
         return nullcontext(policy)
     return nullcontext()
-
-
-def function_of(reward: str | None) -> str | None:
-    """What the agent's process is to observe: MODULE:QUALNAME."""
-    return None if reward == "exit-code" else reward
 
 
 def say(text: str) -> None:

@@ -7,10 +7,12 @@ from collections import Counter
 
 from agentlight_instrumentation.transports import TRANSPORTS
 from agentlight_run.events import Events
+from agentlight_store import headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agentlight_store import Rollout
+    from agentlight_store.environment import Environment
 
 ISOLATING = {"I": "-I", "E": "-E", "S": "-S"}  # Python's flags that keep our sitecustomize from running
 WORDS = {"failed": "failed", "timeout": "timed out", "interrupted": "interrupted", "running": "not recorded to the end"}
@@ -27,12 +29,30 @@ class Totals:
         self.silent = 0  # rollouts that ended well without one captured call
         self.events = Events()
 
-    def add(self, status: str, rollout: Rollout | None, events: Events) -> None:
+    def take(self, store: Environment, rollout_id: str, status: str, events: Events) -> None:
+        """Add what one process left: its own rollout, or those that it began itself. Raises StoreError.
+
+        Without calls and scores of its own, a process that began rollouts is none.
+        """
+        self.events.add(events)
+        own_is_empty = headers.is_empty(store, rollout_id)
+        if own_is_empty and events.rollouts:
+            headers.forget(store, rollout_id)
+        elif own_is_empty:
+            self.add(status, None)
+        if own_is_empty and not events.rollouts:
+            return
+        from agentlight_store import Store
+
+        for one in [*([] if own_is_empty else [rollout_id]), *events.rollouts]:
+            rollout = Store(store).rollout(one)
+            self.add(rollout.status, rollout)
+
+    def add(self, status: str, rollout: Rollout | None) -> None:
         """`rollout` None is one without calls and scores."""
         self.rollouts += 1
         self.statuses[status] += 1
         self.silent += status == "ok" and (rollout is None or not rollout.calls)
-        self.events.add(events)
         if rollout is None:
             return
         self.calls += rollout.calls
@@ -57,8 +77,8 @@ def closing_line(totals: Totals, store: str) -> str:
     return f"agentlight: {counts}, {_reward(totals)} -> {store}"
 
 
-def warnings(totals: Totals, command: list[str], reward: str | None) -> list[str]:
-    """One line a fault, without the prefix; empty when all was captured."""
+def warnings(totals: Totals, command: list[str], functions: list[tuple[str, str]]) -> list[str]:
+    """One line a fault, without the prefix; empty when all was captured. `functions` are those that flags name."""
     events = totals.events
     lines = [f"capture did not start in {_remedy(python, why)}" for python, why in events.not_started.items()]
     if not totals.calls and not lines:
@@ -72,9 +92,14 @@ def warnings(totals: Totals, command: list[str], reward: str | None) -> list[str
             lines.append(f"not everything was recorded: {len(events.lost) - 3} other reasons")
     for reason, calls in totals.not_trainable.most_common(2):
         lines.append(f"{calls:,} of {_count(totals.calls, 'call')} cannot be trained on: {reason}")
-    if reward not in (None, "exit-code") and not events.reward_called:
-        missing = next(iter(events.reward_missing), f"{reward} was never called")
-        lines.append(f"no reward was recorded: {missing}")
+    for flag, target in functions:
+        missing = events.missing.get((flag, target))
+        if missing is None and (flag, target) not in events.observed:
+            missing = f"no module {target.partition(':')[0]} was imported"
+        elif missing is None and flag == "--reward" and not events.reward_called:
+            missing = f"{target} was never called"
+        if missing is not None:
+            lines.append(f"no reward was recorded: {missing}" if flag == "--reward" else f"{flag} {target}: {missing}")
     return lines
 
 

@@ -9,21 +9,30 @@ from agentlight_instrumentation.imports import Hook, patch
 from agentlight_instrumentation.report import report
 from agentlight_instrumentation.transports import TRANSPORTS
 
+# What hands work on to a thread or process.
+CARRYING = (
+    "threading", "concurrent.futures.thread", "concurrent.futures.process", "subprocess", "multiprocessing.process",
+)  # fmt: skip
 
-def start() -> None:
-    """Idempotent; libraries that are imported already are patched at once."""
+
+def start(*, carry: bool = False) -> None:
+    """Idempotent; libraries that are imported already are patched at once.
+
+    `carry`: there will be rollouts or roles that are parts of the process, to be carried to threads and processes.
+    """
     if any(isinstance(finder, Hook) for finder in sys.meta_path):
         return
-    target = settings.get(settings.REWARD)
-    module, _, qualname = (target or "").rpartition(":")
-    function = (module, qualname) if target else None
-    hook = Hook(TRANSPORTS, function)
+    functions = settings.functions()
+    libraries = {name: f"transports.{file}" for name, file in TRANSPORTS.items()}
+    if carry or any(function.kind in ("rollout", "role") for function in functions):
+        libraries |= dict.fromkeys(CARRYING, "carriers")
+    hook = Hook(libraries, functions)
     sys.meta_path.insert(0, hook)
-    for name, transport in TRANSPORTS.items():
+    for name, file in libraries.items():
         if name in sys.modules:
-            patch(name, transport, sys.modules[name])
-    if function is not None:
+            patch(name, file, sys.modules[name])
+    if functions:
         from agentlight_instrumentation.script import claim
 
-        claim(*function)
+        claim(functions)
     report("started", python=sys.executable)

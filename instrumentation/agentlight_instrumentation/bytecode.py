@@ -2,8 +2,7 @@
 
 The module's code holds the code of every function in it as a constant. Swapping that constant covers all names
 that the function will ever be bound to, early or late, every closure and every decorated form, in `__main__` too.
-The new code has the old one's signature, flags and free variables; it calls the old code and hands what that
-returned to a handler.
+The new code has the old one's signature, flags and free variables; it runs the old code between two calls of a handler.
 """
 
 from __future__ import annotations
@@ -11,22 +10,56 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 _HANDLER = "agentlight handler"
 # Names of our own start with `agentlight_`: a parameter or free variable may be called `inner` or `result`.
-_TRAMPOLINE = """\
+_HEAD = """\
 def outer():
   {free}
   {define} replacement({parameters}):
     {doc}
     def agentlight_inner(): {names}
-    agentlight_result = {get} agentlight_inner({arguments})
     agentlight_handler = {handler!r}
-    agentlight_handler(agentlight_result)
+"""
+_FUNCTION = """\
+    agentlight_state = agentlight_handler.begin({values})
+    try:
+        agentlight_result = {get} agentlight_inner({arguments})
+    except BaseException as agentlight_error:
+        agentlight_handler.end(agentlight_state, None, agentlight_error)
+        raise
+    agentlight_handler.end(agentlight_state, agentlight_result, None)
     return agentlight_result
+"""
+_GENERATOR = """\
+    return (yield from agentlight_handler.steps({values}, agentlight_inner({arguments})))
+"""
+_ASYNC_GENERATOR = """\
+    agentlight_steps, agentlight_value = agentlight_inner({arguments}), None
+    agentlight_step, agentlight_state = agentlight_steps.asend, agentlight_handler.begin({values})
+    try:
+        while True:
+            try:
+                agentlight_value = await agentlight_step(agentlight_value)
+            except StopAsyncIteration:
+                break
+            agentlight_handler.leave(agentlight_state)
+            try:
+                agentlight_value = yield agentlight_value
+                agentlight_step = agentlight_steps.asend
+            except GeneratorExit:
+                await agentlight_steps.aclose()
+                raise
+            except BaseException as agentlight_error:
+                agentlight_step, agentlight_value = agentlight_steps.athrow, agentlight_error
+            agentlight_handler.enter(agentlight_state)
+    except BaseException as agentlight_error:
+        agentlight_handler.end(agentlight_state, None, agentlight_error)
+        raise
+    agentlight_handler.end(agentlight_state, None, None)
 """
 _HAS_DOCSTRING = 0x4000000  # from Python 3.13 on; before, a first constant that is text is the docstring
 
@@ -35,11 +68,27 @@ class NotFound(LookupError):
     """The module's code defines no function of that name; the message lists what it does define."""
 
 
-def observe(module: CodeType, qualname: str, handler: Callable[[Any], None]) -> CodeType:
-    """The module's code with the function's results handed to `handler`, which must not raise.
+class Handler(Protocol):
+    """What is done around each call of a function; none of it may raise."""
 
-    Raises NotFound when no such function is defined, TypeError when it is a generator.
-    """
+    def begin(self, arguments: dict[str, Any]) -> Any:
+        """The function is about to run with these arguments; what this returns is handed to the others."""
+
+    def end(self, state: Any, result: Any, error: BaseException | None) -> None:
+        """The function has returned, or raised."""
+
+    def leave(self, state: Any) -> None:
+        """A generator hands out a value: until `enter`, other code runs."""
+
+    def enter(self, state: Any) -> None: ...
+
+    def steps(self, arguments: dict[str, Any], generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """All of that around a generator."""
+        ...
+
+
+def observe(module: CodeType, qualname: str, handler: Handler) -> CodeType:
+    """The module's code with `handler` around each call of the function. Raises NotFound."""
     functions = list(_functions(module, ""))
     targets = [code for name, code in functions if name == qualname]  # an if and its else may define one each
     if not targets:
@@ -73,15 +122,17 @@ def _replaced(code: CodeType, old: CodeType, new: CodeType) -> CodeType:
     )
 
 
-def trampoline(code: CodeType, handler: Callable[[Any], None]) -> CodeType:
-    """Code with `code`'s signature that runs it and calls `handler` with its result."""
-    if inspect.CO_GENERATOR & code.co_flags or inspect.CO_ASYNC_GENERATOR & code.co_flags:
-        raise TypeError(f"{code.co_name} is a generator: it has no one return value")
-    is_async = bool(code.co_flags & inspect.CO_COROUTINE)
+def trampoline(code: CodeType, handler: Handler) -> CodeType:
+    """Code with `code`'s signature and kind that runs it between the calls of `handler`."""
+    flags = code.co_flags
+    is_async = bool(flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR))
+    body = _GENERATOR if flags & inspect.CO_GENERATOR else _FUNCTION
+    body = _ASYNC_GENERATOR if flags & inspect.CO_ASYNC_GENERATOR else body
     parameters, arguments = _signature(code)
+    names = [name for name in code.co_varnames[: _parameters(code)] if not name.startswith("agentlight_")]
     # A function compiled inside another that binds the same names gets the same free variables, in the same
     # order, so the closure that was made for the old code fits the new one and the old one within it.
-    source = _TRAMPOLINE.format(
+    source = (_HEAD + body).format(
         free="; ".join(f"{name} = None" for name in code.co_freevars) or "pass",
         define="async def" if is_async else "def",
         parameters=parameters,
@@ -89,6 +140,7 @@ def trampoline(code: CodeType, handler: Callable[[Any], None]) -> CodeType:
         names="; ".join(code.co_freevars) or "pass",
         get="await" if is_async else "",
         arguments=arguments,
+        values="{" + ", ".join(f"{name!r}: {name}" for name in names) + "}",
         handler=_HANDLER,
     )
     tree = ast.parse(source)
@@ -119,6 +171,11 @@ def _docstring(code: CodeType) -> str | None:
 
 def _constant(code: CodeType, name: str) -> CodeType:
     return next(item for item in code.co_consts if isinstance(item, CodeType) and item.co_name == name)
+
+
+def _parameters(code: CodeType) -> int:
+    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_argcount + code.co_kwonlyargcount + stars
 
 
 def _signature(code: CodeType) -> tuple[str, str]:

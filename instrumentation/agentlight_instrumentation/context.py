@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from agentlight_instrumentation.exchange import Exchange
 
 rollout: ContextVar[str | None] = ContextVar("agentlight_rollout", default=None)
-role: ContextVar[str] = ContextVar("agentlight_role", default="agent")
+role: ContextVar[str | None] = ContextVar("agentlight_role", default=None)
+# The rollout that has ended last here: a score that is computed after it is its score.
+ended: ContextVar[str | None] = ContextVar("agentlight_ended", default=None)
 # The exchange that a transport is at work on: the libraries below it (urllib3 under requests, aiohttp under httpx)
 # carry that one, and record nothing of their own.
 inside: ContextVar[Exchange | None] = ContextVar("agentlight_inside", default=None)
@@ -28,3 +30,13 @@ def current_rollout() -> str:
 
         found = _process_rollout = new_rollout_id()
     return found
+
+
+def current_role() -> str:
+    """The role of this context, else that of the code that started the process, else "agent"."""
+    return role.get() or settings.get(settings.CURRENT_ROLE) or "agent"
+
+
+def scored_rollout() -> str:
+    """The rollout that a score belongs to: the current one, else the one that has just ended."""
+    return rollout.get() or ended.get() or current_rollout()

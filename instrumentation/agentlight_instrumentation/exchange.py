@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 import zlib
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
-from agentlight_instrumentation import context, dialects, servers
+from agentlight_instrumentation import context, servers
 from agentlight_instrumentation.fallbacks import fail_safe
 from agentlight_instrumentation.framing import Framing, elements, framing, with_payload
-from agentlight_instrumentation.guard import Guarded, lost
+from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.payload import UNREADABLE, without
 from agentlight_instrumentation.record import span_of
 from agentlight_instrumentation.routing import Edit, route
@@ -25,33 +22,6 @@ from agentlight_instrumentation.sink import store
 KEPT = 64 * 1024  # bytes of a reply that are recorded as they came when it cannot be understood
 
 
-def recognise(method: str, url: str, body: Any) -> Exchange | None:
-    """The exchange for a request that is an LLM call, else None. Cheap for all other requests.
-
-    A `body` that is neither bytes nor text could only be read once: it is left to the agent, and said to be lost.
-    """
-    if method != "POST" or not body or context.inside.get() is not None:
-        return None
-    found = dialects.find(urlsplit(url).path)
-    if found is None:
-        return None
-    if isinstance(body, str):
-        body = body.encode()
-    elif not isinstance(body, bytes):
-        if not isinstance(body, (bytearray, memoryview)):
-            lost(f"the body of a request to {found[1]} is a {type(body).__name__}, which can be read only once")
-            return None
-        body = bytes(body)
-    dialect = importlib.import_module(f"agentlight_instrumentation.dialects.{found[0]}")
-    try:
-        parsed = msgspec.json.decode(body)
-    except UNREADABLE:
-        return None  # not JSON: whatever it is, it is no call of this dialect
-    if not isinstance(parsed, dict) or not dialect.is_call(parsed):
-        return None
-    return Exchange(found[0], dialect, url, found[1], body, parsed)
-
-
 @fail_safe
 class Exchange:
     """Watches the bytes of one exchange. `feed` them as they pass, then `finish` once; finishing again is nothing."""
@@ -60,7 +30,7 @@ class Exchange:
         self.name, self.dialect = name, dialect
         self.url, self.suffix, self.body, self.parsed = url, suffix, body, parsed
         self.rollout_id = context.current_rollout()
-        self.role = context.role.get()
+        self.role = context.current_role()
         self.started_at = time.time()
         self.edit = Edit(url=url)
         self._routed: Edit | None = None

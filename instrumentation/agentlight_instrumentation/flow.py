@@ -86,7 +86,7 @@ def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
     try:
         response = yield partial(wire.send, edit)
     except Exception as error:
-        if edit is None or not is_ours(error):
+        if edit is None or not is_ours(error, "upgrade a request"):
             raise
         response = yield partial(wire.send, None)
     _begin(exchange, wire, response)

@@ -30,15 +30,15 @@ class Guarded:
         return True
 
 
-def is_ours(error: Exception) -> bool:
-    """True, and said, for an error that was raised by a line of ours: the agent's library has not been reached."""
+def is_ours(error: Exception, doing: str) -> bool:
+    """True, and said, for an error that a line of ours has raised, and not a line of the agent's or of a library."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     raised_in = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
     if os.environ.get(settings.RAISE) or not raised_in.startswith("agentlight_"):
         return False
-    lost(f"could not upgrade a request: {type(error).__name__}: {error}")
+    lost(f"could not {doing}: {type(error).__name__}: {error}")
     return True
 
 

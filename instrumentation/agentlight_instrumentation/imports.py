@@ -14,21 +14,35 @@ TYPE_CHECKING = False  # `typing` costs milliseconds of every start
 if TYPE_CHECKING:
     from typing import Any
 
+    from agentlight_instrumentation.settings import Function
+
 
 class Hook:
     """A `sys.meta_path` entry that finds nothing itself: it lets the others find, and marks what they found."""
 
-    def __init__(self, libraries: dict[str, str], function: tuple[str, str] | None) -> None:
+    def __init__(self, libraries: dict[str, str], functions: list[Function]) -> None:
         self.libraries = libraries
-        self.function = function
+        self.functions: dict[str, list[Function]] = {}
+        for function in functions:
+            self.functions.setdefault(function.module, []).append(function)
         self._busy: set[str] = set()
         self._unseen = set(libraries)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        try:
+            return self._find(name, path, target)
+        except Exception as error:
+            from agentlight_instrumentation.guard import is_ours
+
+            if not is_ours(error, f"watch the import of {name}"):
+                raise
+            return None
+
+    def _find(self, name: str, path: Any, target: Any) -> Any:
         if self._unseen:
             self._catch_up()
-        wanted = name in self.libraries or (self.function is not None and name == self.function[0])
-        if not wanted or name in self._busy:
+        functions = self._functions(name) if self.functions else ()
+        if not (functions or name in self.libraries) or name in self._busy:
             return None
         self._busy.add(name)
         try:
@@ -41,9 +55,16 @@ class Hook:
             if name in self.libraries:
                 self._unseen.discard(name)
                 _after_load(spec.loader, name, self.libraries[name])
-            if self.function is not None and name == self.function[0] and not hasattr(spec.loader, "observes"):
-                change_code(spec.loader, self.function)
+            if functions and not hasattr(spec.loader, "observes"):
+                change_code(spec.loader, functions)
         return spec
+
+    def _functions(self, name: str) -> list[Function]:
+        """Those of the module; `python -m NAME` loads `__main__` under its own name."""
+        found = self.functions.get(name, [])
+        if "__main__" in self.functions and name.removesuffix(".__main__") == _run_as_module():
+            found = [*found, *self.functions["__main__"]]
+        return found
 
     def _ask(self, finder: Any, name: str, path: Any, target: Any) -> Any:
         find_spec = getattr(finder, "find_spec", None)
@@ -57,13 +78,13 @@ class Hook:
                 patch(name, self.libraries[name], sys.modules[name])
 
 
-def _after_load(loader: Any, name: str, transport: str) -> None:
+def _after_load(loader: Any, name: str, file: str) -> None:
     load = loader.exec_module
 
     def exec_module(module: Any) -> None:
         del loader.exec_module
         load(module)
-        patch(name, transport, module)
+        patch(name, file, module)
 
     try:
         loader.exec_module = exec_module
@@ -71,40 +92,49 @@ def _after_load(loader: Any, name: str, transport: str) -> None:
         report("lost", reason=f"{name} could not be patched: its loader {type(loader).__name__} is closed")
 
 
-def patch(name: str, transport: str, module: Any) -> None:
-    """Patch a library that has just been imported; said to the launcher either way."""
+def patch(name: str, file: str, module: Any) -> None:
+    """Patch a library that has just been imported; of an HTTP library the launcher is told."""
     from importlib import import_module
 
     from agentlight_instrumentation.guard import Guarded
 
     with Guarded(f"patch {name}"):
-        import_module(f"agentlight_instrumentation.transports.{transport}").patch(module)
-        report("patched", library=name)
+        import_module(f"agentlight_instrumentation.{file}").patch(module)
+        if file.startswith("transports."):
+            report("patched", library=name)
 
 
-def change_code(loader: Any, function: tuple[str, str]) -> None:
-    """Make the loader's code for the module hand the results of the function to the rewards."""
+def _run_as_module() -> str | None:
+    """NAME of `python -m NAME`, while the interpreter looks for it."""
+    if sys.argv[:1] != ["-m"]:
+        return None
+    words = sys.orig_argv[1:]
+    return words[words.index("-m") + 1] if "-m" in words[:-1] else None
+
+
+def change_code(loader: Any, functions: list[Function]) -> None:
+    """Make the loader's code for the module one in which these functions are observed."""
     get_code = loader.get_code
 
     def changed(name: str) -> Any:
         del loader.get_code
-        return observed(get_code(name), function)
+        return observed(get_code(name), functions)
 
     loader.get_code = changed
 
 
-def observed(code: Any, function: tuple[str, str]) -> Any:
-    """The module's code with the named function observed; unchanged, and said so, when it has no such function."""
+def observed(code: Any, functions: list[Function]) -> Any:
+    """The module's code with the functions observed; a function that it does not have is said."""
     from agentlight_instrumentation.bytecode import NotFound, observe
+    from agentlight_instrumentation.functions import handler_of
     from agentlight_instrumentation.guard import Guarded
-    from agentlight_instrumentation.rewards import returned
 
-    with Guarded(f"wrap {':'.join(function)}"):
-        try:
-            return observe(code, function[1], returned)
-        except (NotFound, TypeError) as error:
-            report(
-                "reward-missing",
-                detail=f"{function[0]} has {error}" if isinstance(error, NotFound) else str(error),
-            )
+    for function in functions:
+        with Guarded(f"wrap {function.target}"):
+            try:
+                code = observe(code, function.qualname, handler_of(function))
+                report("observed", kind=function.kind, target=function.target)
+            except NotFound as error:
+                detail = f"{function.module} has {error}"
+                report("function-missing", kind=function.kind, target=function.target, detail=detail)
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentlight_instrumentation.context import current_rollout
+from agentlight_instrumentation.context import scored_rollout
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.report import report
 from agentlight_instrumentation.sink import store
@@ -26,7 +26,7 @@ def emit(value: Any, *, name: str = FINAL, source: str = "emit_reward") -> None:
         parts = {str(key): number(part) for key, part in value.items()} if isinstance(value, Mapping) else {}
         parts.setdefault(name, sum(parts.values()) if isinstance(value, Mapping) else number(value))
         for part, score in parts.items():
-            store().add_reward(current_rollout(), score, name=part, source=source)
+            store().add_reward(scored_rollout(), score, name=part, source=source)
 
 
 def number(value: Any) -> float:

@@ -16,16 +16,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from agentlight_instrumentation.settings import Function
 
-def claim(module: str, qualname: str) -> None:
-    """Watch for the script that is `module` (its file's stem, or `__main__`) and observe the function in it."""
+
+def claim(functions: list[Function]) -> None:
+    """Watch for the script that one of the functions is in (its file's stem, or `__main__`) and observe them there."""
 
     def hook(path: str) -> Any:
         stem, extension = os.path.splitext(os.path.basename(path))
-        if extension not in ("", ".py") or module not in ("__main__", stem) or not os.path.isfile(path):
+        its_own = [function for function in functions if function.module in ("__main__", stem)]
+        if extension not in ("", ".py") or not its_own or not os.path.isfile(path):
             raise ImportError(path)
         sys.path_hooks.remove(hook)
-        return _Script(path, (module, qualname))
+        return _Script(path, its_own)
 
     sys.path_hooks.append(hook)  # last: zip files and folders stay what they are
 
@@ -35,9 +38,9 @@ class _Script:
 
     observes = True  # tells the import hook that the code of this loader needs no second change
 
-    def __init__(self, path: str, function: tuple[str, str]) -> None:
+    def __init__(self, path: str, functions: list[Function]) -> None:
         self.path = path
-        self.function = function
+        self.functions = functions
 
     def find_spec(self, name: str, target: Any = None) -> Any:
         if name != "__main__":
@@ -59,7 +62,7 @@ class _Script:
         from importlib.machinery import SourceFileLoader
 
         loader = SourceFileLoader(name, self.path)
-        code = observed(loader.source_to_code(loader.get_data(self.path), self.path), self.function)
+        code = observed(loader.source_to_code(loader.get_data(self.path), self.path), self.functions)
         sys.path_importer_cache.pop(self.path, None)
         return _calling(lambda names: self._run(code, names, loader))
 

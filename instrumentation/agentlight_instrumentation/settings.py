@@ -6,10 +6,17 @@ import os
 
 STORE = "AGENTLIGHT_STORE"  # absolute path of the store
 ROLLOUT_ID = "AGENTLIGHT_ROLLOUT_ID"  # 32 hex digits
+CURRENT_ROLE = "AGENTLIGHT_CURRENT_ROLE"  # of the code that started this process
 TASK = "AGENTLIGHT_TASK"  # the task as JSON
 TASK_ID = "AGENTLIGHT_TASK_ID"
 REPORT = "AGENTLIGHT_REPORT"  # the file that report.py appends to
-REWARD = "AGENTLIGHT_REWARD"  # MODULE:QUALNAME of the reward function
+# Functions to observe, separated by spaces: MODULE:QUALNAME, of roles and tools also MODULE:QUALNAME=NAME.
+FUNCTIONS = {
+    "reward": "AGENTLIGHT_REWARD",
+    "rollout": "AGENTLIGHT_ROLLOUT",
+    "role": "AGENTLIGHT_ROLE",
+    "tool": "AGENTLIGHT_TOOL",
+}
 POLICY = "AGENTLIGHT_POLICY"  # base URL of the policy server that calls are sent to
 POLICY_MODEL = "AGENTLIGHT_POLICY_MODEL"
 SERVERS = "AGENTLIGHT_SERVERS"  # JSON {origin: what servers.describe made of it}
@@ -19,3 +26,18 @@ RAISE = "AGENTLIGHT_RAISE"  # set by our own tests: an error of ours surfaces
 def get(name: str) -> str | None:
     """The variable's value; None when it is unset or empty."""
     return os.environ.get(name) or None
+
+
+class Function:
+    """One function that the command line names."""
+
+    def __init__(self, kind: str, target: str) -> None:
+        self.kind, self.target = kind, target
+        self.module, _, rest = target.partition(":")
+        self.qualname, _, self.name = rest.partition("=")
+
+
+def functions() -> list[Function]:
+    """In the order in which they are put around a function that is named more than once: the rollout is outermost."""
+    kinds = ("reward", "tool", "role", "rollout")
+    return [Function(kind, target) for kind in kinds for target in (get(FUNCTIONS[kind]) or "").split()]

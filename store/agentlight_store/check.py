@@ -7,10 +7,11 @@ import os
 from typing import Any
 
 from agentlight_store.chains import name_of
-from agentlight_store.environment import HEADERS, LISTS, REWARDS, SPANS, TOKENS
+from agentlight_store.environment import EVENTS, HEADERS, LISTS, REWARDS, SPANS, TOKENS
 from agentlight_store.errors import StoreError
 from agentlight_store.packing import unpack
 from agentlight_store.records import SpanReader
+from agentlight_store.rollout import Event
 from agentlight_store.store import Store, scan
 
 
@@ -21,6 +22,7 @@ def check(path: str | os.PathLike[str]) -> list[str]:
         store.environment.read(_nodes)
         + store.environment.read(_spans)
         + store.environment.read(_rewards)
+        + store.environment.read(_events)
         + _modes(store.path)
     )
 
@@ -79,6 +81,19 @@ def _rewards(txn: Any) -> list[str]:
             findings.append(
                 f"reward {reward['name']!r} of rollout {rollout.hex()} is {reward['value']}: counted as unscored"
             )
+    return findings
+
+
+def _events(txn: Any) -> list[str]:
+    findings = []
+    for key, value in scan(txn, EVENTS):
+        rollout = key[1:17]
+        if txn.get(HEADERS + rollout) is None:
+            findings.append(f"event of rollout {rollout.hex()}: no such rollout")
+        try:
+            Event(**unpack(value))
+        except Exception as error:  # bytes on a disk can be anything
+            findings.append(f"event of rollout {rollout.hex()}: unreadable ({type(error).__name__}: {error})")
     return findings
 
 

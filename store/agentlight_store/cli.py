@@ -11,7 +11,9 @@ from typing import Any
 
 from agentlight_store.check import check
 from agentlight_store.errors import AgentlightError
+from agentlight_store.rollout import Event
 from agentlight_store.scoring import load_scorer, score
+from agentlight_store.span import Span
 from agentlight_store.stats import stats
 from agentlight_store.store import Store
 from agentlight_store.views import as_json, rollout_line, span_line
@@ -77,21 +79,29 @@ def _show(options: Any) -> int:
     console = Console(highlight=False, soft_wrap=True)
     rewards = ", ".join(f"{name} {value:g}" for name, value in rollout.rewards.items()) or "unscored"
     console.print(f"[bold]{rollout.rollout_id}[/]  task {rollout.task_id}  {rollout.status}  {rewards}")
-    for number, span in enumerate(rollout.spans, 1):
-        state = "trainable" if span.trainable else f"not trainable: {span.reason}"
-        tokens = f"{span.prompt_tokens:,} + {span.completion_tokens:,} tokens"
-        seconds = span.ended_at - span.started_at
-        console.print(f"\n[bold cyan]call {number}[/]  {span.model}  {tokens}  {seconds:.2f} s  {span.status}, {state}")
-        for message in span.messages:
-            role, content = (
-                (message.get("role"), message.get("content")) if isinstance(message, dict) else ("?", message)
-            )
-            console.print(f"  [dim]{escape(str(role))}[/]  {escape(str(content))}")
-        for choice in span.choices:
-            console.print(f"  [green]completion[/]  {escape(str(choice.text))}")
-            for call in choice.tool_calls or []:
-                console.print(f"  [green]tool call[/]  {escape(str(call))}")
+    calls = {id(span): number for number, span in enumerate(rollout.spans, 1)}
+    for one in sorted([*rollout.spans, *rollout.events], key=lambda one: one.started_at):
+        if isinstance(one, Event):
+            console.print(f"\n[bold yellow]{one.kind}[/]  {escape(one.name)}  {escape(str(one.content))}")
+        else:
+            _show_call(console, calls[id(one)], one)
     return 0
+
+
+def _show_call(console: Any, number: int, span: Span) -> None:
+    from rich.markup import escape
+
+    state = "trainable" if span.trainable else f"not trainable: {span.reason}"
+    tokens = f"{span.prompt_tokens:,} + {span.completion_tokens:,} tokens"
+    seconds = span.ended_at - span.started_at
+    console.print(f"\n[bold cyan]call {number}[/]  {span.model}  {tokens}  {seconds:.2f} s  {span.status}, {state}")
+    for message in span.messages:
+        role, content = (message.get("role"), message.get("content")) if isinstance(message, dict) else ("?", message)
+        console.print(f"  [dim]{escape(str(role))}[/]  {escape(str(content))}")
+    for choice in span.choices:
+        console.print(f"  [green]completion[/]  {escape(str(choice.text))}")
+        for call in choice.tool_calls or []:
+            console.print(f"  [green]tool call[/]  {escape(str(call))}")
 
 
 def _stats(options: Any) -> int:

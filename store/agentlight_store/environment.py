@@ -15,7 +15,7 @@ from agentlight_store.errors import StoreError, StoreFull, StoreMissing, StoreVe
 # 1: one database, LMDB's unnamed one; keys as documented in store.py, the first byte tells the kind.
 VERSION = 1
 VERSION_KEY = b"agentlight-store"
-KINDS = HEADERS, TOKENS, LISTS, REWARDS, SPANS = b"h", b"i", b"m", b"r", b"s"
+KINDS = EVENTS, HEADERS, TOKENS, LISTS, REWARDS, SPANS = b"e", b"h", b"i", b"m", b"r", b"s"
 INITIAL_MAP = 16 << 30  # bytes of address space; the file is sparse and grows only with what is written
 SMALL_MAP = 1 << 30  # where the address space is limited (ulimit -v, small containers)
 MAX_READERS = 1024

@@ -1,11 +1,11 @@
-"""A rollout's header and its scores: what is written around the agent's calls; light, for the launcher's sake."""
+"""A rollout's header, scores and events: what is written around its calls; light, for the launcher's sake."""
 
 from __future__ import annotations
 
 import os
 import time
 
-from agentlight_store.environment import HEADERS, REWARDS, SPANS
+from agentlight_store.environment import EVENTS, HEADERS, REWARDS, SPANS
 from agentlight_store.errors import StoreError, UnknownRollout
 from agentlight_store.packing import pack, unpack
 
@@ -72,17 +72,43 @@ def add_reward(environment: Environment, rollout_id: str, value: float, name: st
     environment.write(write)
 
 
+def add_event(
+    environment: Environment, rollout_id: str, *, kind: str, name: str, role: str, content: Any,
+    started_at: float | None = None,
+) -> None:  # fmt: skip
+    """Record what happened between the calls: `kind` is "tool" or "observation", `content` any value."""
+    now = time.time()
+    started_at = now if started_at is None else started_at
+    rollout = key_of(rollout_id)
+    key = EVENTS + rollout + int(started_at * 1e9).to_bytes(8, "big") + os.urandom(4)
+    event = {"kind": kind, "name": name, "role": role, "content": content, "pid": os.getpid()}
+    record = pack(event | {"started_at": started_at, "ended_at": now})
+
+    def write(txn: Any) -> None:
+        txn.put(HEADERS + rollout, new_header(started_at), overwrite=False)
+        txn.put(key, record)
+
+    environment.write(write)
+
+
 def is_empty(environment: Environment, rollout_id: str) -> bool:
-    """True for a rollout with neither spans nor scores."""
+    """True for a rollout with a header and nothing else."""
     rollout = key_of(rollout_id)
 
     def look(txn: Any) -> bool:
         cursor = txn.cursor()
         return not any(
-            cursor.set_range(kind + rollout) and cursor.key().startswith(kind + rollout) for kind in (SPANS, REWARDS)
+            cursor.set_range(kind + rollout) and cursor.key().startswith(kind + rollout)
+            for kind in (SPANS, REWARDS, EVENTS)
         )
 
     return environment.read(look)
+
+
+def forget(environment: Environment, rollout_id: str) -> None:
+    """Remove the header of an empty rollout."""
+    key = HEADERS + key_of(rollout_id)
+    environment.write(lambda txn: txn.delete(key))
 
 
 def key_of(rollout_id: str) -> bytes:

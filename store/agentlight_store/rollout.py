@@ -21,8 +21,21 @@ class Reward:
 
 
 @dataclass
+class Event:
+    """Something between the calls: a tool that ran ("tool"), or what the agent was told ("observation")."""
+
+    kind: str
+    name: str
+    role: str
+    content: Any  # of a tool {"arguments", "result", "error"}
+    pid: int
+    started_at: float  # epoch seconds
+    ended_at: float
+
+
+@dataclass
 class Rollout:
-    """`rewards` holds the last value a name; `spans` are in the order in which the calls started."""
+    """`rewards` holds the last value a name; `spans` and `events` are in the order in which they started."""
 
     rollout_id: str
     task_id: str | None = None
@@ -34,6 +47,7 @@ class Rollout:
     command: list[str] | None = None
     rewards: dict[str, float] = field(default_factory=dict)
     spans: list[Span] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
     @property
     def reward(self) -> float | None:

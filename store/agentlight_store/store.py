@@ -2,8 +2,9 @@
 
 Keys, binary and fixed-size a kind, so that one rollout is one range scan; all in one database, because each commit
 copies the pages from the root of every database that it touches:
-    "h", "i", "m", "r", "s"                                               -> nothing: where a kind begins
+    "e", "h", "i", "m", "r", "s"                                          -> nothing: where a kind begins
     "agentlight-store"                                                    -> the format's version, in digits
+    "e" | rollout_id (16) | started_at ns (8, big-endian) | random (4)    -> msgpack of rollout.Event
     "h" | rollout_id (16)                                                 -> msgpack header
     "i" and "m" | name (16)                                               -> ids, messages and the like: chains.py
     "r" | rollout_id (16) | recorded at ns (8, big-endian) | random (4)   -> msgpack {name, value, source}
@@ -18,12 +19,12 @@ from typing import Any
 
 from agentlight_store import headers
 from agentlight_store.chains import TokenTips
-from agentlight_store.environment import HEADERS, REWARDS, SPANS, Environment
+from agentlight_store.environment import EVENTS, HEADERS, REWARDS, SPANS, Environment
 from agentlight_store.errors import UnknownRollout
 from agentlight_store.headers import FINAL, key_of, new_header
 from agentlight_store.packing import unpack
 from agentlight_store.records import SpanReader, write_span
-from agentlight_store.rollout import Reward, Rollout
+from agentlight_store.rollout import Event, Reward, Rollout
 from agentlight_store.span import Span
 
 
@@ -107,6 +108,10 @@ class Store:
         """Record a score; the last one of a name counts. Raises StoreError when `value` is no number."""
         headers.add_reward(self._environment, rollout_id, value, name, source)
 
+    def add_event(self, rollout_id: str, **event: Any) -> None:
+        """See `headers.add_event`."""
+        headers.add_event(self._environment, rollout_id, **event)
+
     # -- reading -------------------------------------------------------------------------------------------
 
     def rollout_ids(self) -> list[str]:
@@ -127,7 +132,8 @@ class Store:
             reader = SpanReader(txn)
             spans = [reader.read(key.hex(), at[-8:].hex(), data) for at, data in scan(txn, SPANS + key)]
             rewards = {reward.name: reward.value for reward in _rewards(txn, key)}
-            return Rollout(rollout_id=key.hex(), rewards=rewards, spans=spans, **header)
+            events = [Event(**unpack(value)) for _, value in scan(txn, EVENTS + key)]
+            return Rollout(rollout_id=key.hex(), rewards=rewards, spans=spans, events=events, **header)
 
         return self._environment.read(read)
 

@@ -9,10 +9,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentlight_instrumentation import context
-from agentlight_instrumentation.exchange import Exchange, recognise
+from agentlight_instrumentation.exchange import Exchange
 from agentlight_instrumentation.filelike import Tee, watch
 from agentlight_instrumentation.flow import Course, drive
 from agentlight_instrumentation.guard import Guarded
+from agentlight_instrumentation.recognise import recognise
 from agentlight_instrumentation.routing import Edit
 from agentlight_instrumentation.servers import origin
 

@@ -27,7 +27,7 @@ def patch(library: ModuleType) -> None:
 
     @wraps(own_request)
     def request(self: Any, method: str, url: str, body: Any = None, headers: Any = {}, **kwargs: Any) -> None:  # noqa: B006
-        if method == "POST" and body and dialects.find(url.split("?")[0]) is not None:
+        if method == "POST" and body and isinstance(url, str) and dialects.find(url.split("?")[0]) is not None:
             from agentlight_instrumentation.guard import Guarded
 
             wire = None

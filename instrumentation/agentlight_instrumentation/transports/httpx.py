@@ -9,9 +9,10 @@ from weakref import WeakSet
 
 from wrapt import wrap_function_wrapper
 
-from agentlight_instrumentation.exchange import Exchange, recognise
+from agentlight_instrumentation.exchange import Exchange
 from agentlight_instrumentation.flow import Course, drive, drive_async
 from agentlight_instrumentation.guard import Guarded
+from agentlight_instrumentation.recognise import recognise
 from agentlight_instrumentation.routing import Edit
 
 _patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
