@@ -37,8 +37,9 @@ class Recorder:
 class Generation:
     """One prompt and its sampled choices, from the engine's outputs as they come."""
 
-    def __init__(self, settings: Any) -> None:
+    def __init__(self, settings: Any, logprobs_mode: str) -> None:
         self.sampling = {name: getattr(settings, name) for name in NEUTRAL}
+        self.sampling["logprobs_mode"] = logprobs_mode.removesuffix("_logprobs")
         self.is_delta = getattr(settings.output_kind, "name", "") == "DELTA"
         self.prompt_ids: list[int] = []
         self.ids: dict[int, list[int]] = {}
@@ -101,7 +102,7 @@ class Tokens:
             if sampling_params.logprobs is None:
                 sampling_params = sampling_params.clone()  # the endpoint goes on reading its own
                 sampling_params.logprobs = 0  # of the sampled token alone
-            generation = Generation(sampling_params)
+            generation = Generation(sampling_params, str(engine.model_config.logprobs_mode))
             recorder.generations.append(generation)
             return _recorded(generation, generate(prompt, sampling_params, *args, **kwargs))
 

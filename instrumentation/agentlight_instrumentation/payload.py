@@ -96,44 +96,47 @@ class Tokens:
     logprobs: array[float] | None = None
 
     def add_ids(self, raw: bytes) -> None:
-        ids = token_ids(raw)
         if self.ids is None:
-            self.ids = array("I")
-        self.ids.extend(ids)
+            self.ids = token_ids(raw)
+        else:
+            self.ids.extend(token_ids(raw))
 
     def add_logprobs(self, values: Iterable[float | None]) -> None:
-        logprobs = logprobs_of(values)
         if self.logprobs is None:
-            self.logprobs = array("f")
-        self.logprobs.extend(logprobs)
+            self.logprobs = logprobs_of(values)
+        else:
+            self.logprobs.extend(logprobs_of(values))
 
 
 class Cuts:
     """Values to be taken out of a payload; `read_from` is what the values were decoded from."""
+
+    __slots__ = ("_found", "_read_from")
 
     def __init__(self, read_from: bytes) -> None:
         self._read_from = read_from
         self._found: list[tuple[int, int, bytes]] = []
 
     def replace(self, key: bytes, value: bytes, by: bytes = b"null") -> None:
-        """`"key":value` becomes `"key":null`, as the server writes it for who did not ask. Raises ValueError.
+        """`by` takes the place of `value` after `key` (b'"name":'), as the server writes it for who did not ask.
 
-        Inside a JSON string a quote is escaped, so `"key":` with bare quotes is never text of the model.
+        Inside a JSON string a quote is escaped: a key with bare quotes is never text of the model. Raises ValueError
+        where the value does not stand after the key.
         """
         if value == by or not value:
             return
-        text, quoted = self._read_from, b'"' + key + b'"'
+        text = self._read_from
         # From the end, where vLLM writes ids; a search for the key alone, not for kilobytes of value.
-        found = text.rfind(quoted)
+        found = text.rfind(key)
         while found >= 0:
-            start = found + len(quoted)
-            for colon in (b":", b": "):
-                if text.startswith(colon + value, start):
-                    cut = (start + len(colon), start + len(colon) + len(value), by)
-                    if cut not in self._found:
-                        self._found.append(cut)
-                        return
-            found = text.rfind(quoted, 0, found)
+            start = found + len(key)
+            start += text.startswith(b" ", start)
+            if text.startswith(value, start):
+                cut = (start, start + len(value), by)
+                if cut not in self._found:
+                    self._found.append(cut)
+                    return
+            found = text.rfind(key, 0, found)
         raise ValueError(f"cannot take {key.decode()} out of the reply")
 
     def apply(self, payload: bytes) -> bytes:
@@ -141,10 +144,12 @@ class Cuts:
         if not self._found:
             return payload
         pieces, position = [], 0
-        for start, end, by in sorted(self._found):
-            pieces += [payload[position:start], by]
+        self._found.sort()
+        for start, end, by in self._found:
+            pieces += (payload[position:start], by)
             position = end
-        return b"".join([*pieces, payload[position:]])
+        pieces.append(payload[position:])
+        return b"".join(pieces)
 
 
 def not_set(body: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,9 @@ def fill(span: Span, generations: list[Generation]) -> str | None:
     if len(generations) != 1:
         return f"the server made {len(generations)} generations for one call"
     (generation,) = generations
+    mode = str(generation.sampling.get("logprobs_mode"))
+    if mode.endswith("logits"):
+        return f"the server gives {mode}, no log-probs: --logprobs-mode processed_logprobs"
     choices = {choice.index: choice for choice in span.choices}
     try:
         _fill(span, generation, choices)

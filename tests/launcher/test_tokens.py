@@ -27,6 +27,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
+        self.model_config = SimpleNamespace(logprobs_mode="processed_logprobs")
 
     async def generate(self, prompt: Any, sampling_params: Any, request_id: str) -> AsyncIterator[Any]:
         self.seen.append(sampling_params)
@@ -79,7 +80,7 @@ MARKED = sampled.MARK + b',"model":"smol"}'
 def told(generations: list[sampled.Generation]) -> Any:
     (generation,) = generations
     (choice,) = generation.choices
-    assert generation.sampling == NEUTRAL
+    assert generation.sampling == NEUTRAL | {"logprobs_mode": "processed"}
     return generation.prompt_token_ids, choice.token_ids, choice.logprobs
 
 

@@ -92,15 +92,15 @@ class Reader(shared.Reader):
             if self.prompt_ids is None and prompt_ids != b"null":
                 self.prompt_ids = shared.token_ids(prompt_ids)
             if "return_token_ids" in self._added:
-                cuts.replace(b"prompt_token_ids", prompt_ids)
+                cuts.replace(b'"prompt_token_ids":', prompt_ids)
         only_for_ids = bool(reply.choices)
         for choice in reply.choices or ():
             collected = self._choices.setdefault(choice.index, _Collected())
             only_for_ids = collected.add(choice) and only_for_ids
             if "return_token_ids" in self._added and choice.token_ids:
-                cuts.replace(b"token_ids", bytes(choice.token_ids))
+                cuts.replace(b'"token_ids":', bytes(choice.token_ids))
             if "logprobs" in self._added and choice.logprobs:
-                cuts.replace(b"logprobs", bytes(choice.logprobs))
+                cuts.replace(b'"logprobs":', bytes(choice.logprobs))
         if "stream_options" in self._added and reply.usage is not None and not reply.choices:
             return None  # the chunk that only tells the usage
         return None if only_for_ids and "return_token_ids" in self._added else cuts.apply(payload)

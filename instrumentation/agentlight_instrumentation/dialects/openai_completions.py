@@ -88,10 +88,10 @@ class Reader(shared.Reader):
             if prompt_ids not in (b"", b"null"):
                 self._add_prompt(prompt_ids)
             if "return_token_ids" in self._added:
-                cuts.replace(b"token_ids", ids)
-                cuts.replace(b"prompt_token_ids", prompt_ids)
+                cuts.replace(b'"token_ids":', ids)
+                cuts.replace(b'"prompt_token_ids":', prompt_ids)
             if "logprobs" in self._added:
-                cuts.replace(b"logprobs", bytes(choice.logprobs))
+                cuts.replace(b'"logprobs":', bytes(choice.logprobs))
         if "stream_options" in self._added and reply.usage is not None and not reply.choices:
             return None  # the chunk that only tells the usage
         return cuts.apply(payload)

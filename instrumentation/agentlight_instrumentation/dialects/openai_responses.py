@@ -155,7 +155,7 @@ class Reader(shared.Reader):
     def _hide_logprobs(self, event: _Event, cuts: shared.Cuts) -> None:
         if "include" not in self._added:
             return
-        cuts.replace(b"logprobs", bytes(event.logprobs), b"[]")
+        cuts.replace(b'"logprobs":', bytes(event.logprobs), b"[]")
         if event.item:
             self._hide_parts(_item.decode(event.item).content, cuts)
         self._hide_parts([event.part] if event.part else None, cuts)
@@ -163,19 +163,19 @@ class Reader(shared.Reader):
     def _hide_parts(self, parts: list[_Part] | None, cuts: shared.Cuts) -> None:
         for part in parts or ():
             if "include" in self._added and bytes(part.logprobs) != b"[]":
-                cuts.replace(b"logprobs", bytes(part.logprobs))
+                cuts.replace(b'"logprobs":', bytes(part.logprobs))
 
     def _add_response(self, response: _Response, cuts: shared.Cuts, *, final: bool) -> None:
         self._started = self._started or response.status is not None
         if "include" in self._added:
-            cuts.replace(b"top_logprobs", bytes(response.top_logprobs))
+            cuts.replace(b'"top_logprobs":', bytes(response.top_logprobs))
         items = _items.decode(response.output) if response.output and response.output != b"null" else []
         for item in items:
             self._hide_parts(item.content, cuts)
         prompt, output = bytes(response.input_messages), bytes(response.output_messages)
         if "enable_response_messages" in self._added:
-            cuts.replace(b"input_messages", prompt)
-            cuts.replace(b"output_messages", output)
+            cuts.replace(b'"input_messages":', prompt)
+            cuts.replace(b'"output_messages":', output)
         self.fail(response.error)
         if response.usage is not None:
             self.count(response.usage.input_tokens, response.usage.output_tokens)

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentlight_instrumentation import dialects, servers, sink
-from agentlight_instrumentation.exchange import Exchange, recognise
+from agentlight_instrumentation.exchange import Exchange
+from agentlight_instrumentation.recognise import recognise
 from agentlight_instrumentation.servers import FIELD
 
 ANY = settings(
