@@ -101,6 +101,8 @@ def describe(models: Any, logprobs_mode: str | None = None, *, generation_defaul
 def effective_sampling(requested: dict[str, Any], info: dict[str, Any] | None, model: str) -> dict[str, Any]:
     """The settings that were sampled with, as far as they are known; an unknown one is absent."""
     sampling = {key: value for key, value in requested.items() if value is not None}
+    if sampling.get("top_k") == -1:
+        sampling["top_k"] = 0  # two ways to say "all"
     if info is not None and info["vllm"]:
         defaults = (info["models"].get(model) or {}).get("defaults")
         if defaults is not None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from agentlight_store.span import Span
 
+NOT_UNDERSTOOD = "the reply has no choices"
+
 
 def why_not_trainable(
     span: Span, info: dict[str, Any] | None, why_no_ids: str = "no token ids in the reply"
@@ -19,7 +21,7 @@ def why_not_trainable(
     if span.status == "partial":
         return "the reply was not received to its end"
     if not span.choices:
-        return "the reply has no choices"
+        return NOT_UNDERSTOOD
     if span.prompt_ids is None or any(choice.completion_ids is None for choice in span.choices):
         known = info is not None and info["vllm"]
         return why_no_ids if known else f"no token ids: {span.server} is no vLLM server"

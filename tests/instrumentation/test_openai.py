@@ -77,11 +77,13 @@ print(json.dumps({str(key): value for key, value in view.items()}))
 """
 
 
+@pytest.mark.parametrize("tokens", [True, False])
 def test_the_agent_sees_what_it_would_have_seen_and_each_request_is_one_record(
-    run_agent: RunAgent, server: FakeServer
+    tokens: bool, run_agent: RunAgent, server: FakeServer
 ) -> None:
     """Replies, chunks, headers and raw lines are the same with capture and without; and ids, log-probs, texts,
-    tool calls and finish reasons of every choice are the server's own."""
+    tool calls and finish reasons of every choice are the server's own. `tokens`: of a server that we started."""
+    server.tokens = tokens
     plain = run_agent(AGENT, server.url, capture=False)
     server.requests.clear()
     captured = run_agent(AGENT, server.url)
@@ -95,7 +97,7 @@ def test_the_agent_sees_what_it_would_have_seen_and_each_request_is_one_record(
         body = call.json
         assert span.model == body["model"] and span.messages == body["messages"]
         assert span.http_status == 200 and span.dialect == "openai_chat"
-        if body.get("logprobs") is False:
+        if body.get("logprobs") is False and not tokens:
             assert (span.trainable, span.reason) == (False, "no log-probs in the reply")
             continue
         if span.status == "partial":
@@ -150,3 +152,20 @@ def test_the_agents_own_setting_wins(setting: dict[str, object], run_agent: RunA
     assert call.json["return_token_ids"] is True
     assert (run.result["choices"][0]["logprobs"] is not None) == setting["logprobs"]
     assert run.result["choices"][0]["token_ids"] is None
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+def test_a_setting_that_is_null_is_not_set(tokens: bool, run_agent: RunAgent, server: FakeServer) -> None:
+    """`"logprobs": null` is what SDKs send for a default: the call is as trainable as without, the view the same."""
+    server.tokens = tokens
+    agent = """
+    import httpx, json, sys
+    body = b'{"model":"smol","logprobs":null,"seed":12345678901234567890123,"messages":[],"return_token_ids":null}'
+    print(json.dumps(httpx.post(sys.argv[1] + "/chat/completions", content=body).text))
+    """
+    plain = run_agent(agent, server.url, capture=False)
+    run = run_agent(agent, server.url)
+    assert run.result == plain.result
+    assert b'"seed":12345678901234567890123' in server.calls[-1].body
+    (span,) = run.spans
+    assert span.trainable, span.reason

@@ -117,6 +117,7 @@ def test_what_the_agent_set_is_not_added() -> None:
     assert additions({"messages": []}) == {"return_token_ids": True, "logprobs": True}
     assert additions({"stream": True, "logprobs": False, "stream_options": {}}) == {"return_token_ids": True}
     assert additions({"stream": False, "return_token_ids": False}) == {"logprobs": True}
+    assert additions({"logprobs": None}) == {"return_token_ids": True, "logprobs": True}  # null sets nothing
     assert additions({"top_logprobs": 2}) == {"return_token_ids": True}  # an error of the agent's stays one
 
 
