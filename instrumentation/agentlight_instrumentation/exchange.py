@@ -214,8 +214,9 @@ class Exchange:
                     body, self.sampled = split(body)
                 parts = elements(body)
                 self._in_pieces = parts != [body]
-                for part in parts:
+                for part in parts or [body]:
                     self._keep(part)
+                for part in parts:
                     shown = self._reader.add(part)
             except UNREADABLE as error:
                 self.broken = self.broken or f"the reply could not be read: {error}"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from agentlight_instrumentation import servers, settings
 from agentlight_instrumentation.sampled import fill
-from agentlight_instrumentation.verdict import why_not_trainable
+from agentlight_instrumentation.verdict import NOT_UNDERSTOOD, why_not_trainable
 from agentlight_store.span import Span
 
 if TYPE_CHECKING:
@@ -42,11 +42,12 @@ def span_of(exchange: Exchange, reader: Any, error: BaseException | None, left_e
         started_at=exchange.started_at,
         ended_at=time.time(),
     )
+    understood = bool(span.choices)
     unfit = fill(span, exchange.sampled) if exchange.sampled else None
     span.status, span.error = _status(exchange, reader, span, error, left_early)
     if span.status == "ok":
-        unfit = exchange.broken or _not_rerouted(exchange) or unfit
-        if exchange.broken or not span.choices:
+        unfit = exchange.broken or (None if understood else NOT_UNDERSTOOD) or _not_rerouted(exchange) or unfit
+        if exchange.broken or not understood:
             span.raw = exchange.kept or None
     else:
         unfit = None
