@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   agentlight-run python agent.py                      record what the agent asks its own LLM
-  agentlight-run --policy http://127.0.0.1:8000 python agent.py
-                                                      ... but let that server answer, with ids
+  agentlight-run --policy http://127.0.0.1:8000 python agent.py   ... but let that server answer, with ids
   agentlight-run --serve ./model --tasks train.jsonl --samples 8 --reward agent:score \\
       python agent.py --question '{question}'         8 rollouts of each row of train.jsonl
 """
@@ -43,6 +42,16 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise ValueError(f"{text!r} is no share between 0 and 1")
+    return number
+
+
 def _seconds(text: str) -> float:
     try:
         number = float(text)
@@ -63,14 +72,20 @@ OPTIONS: tuple[tuple[str, str | None, Any, str], ...] = (
     ("--role", "FUNCTION...", str, "MODULE:QUALNAME[=NAME]: calls inside are of this agent role"),
     ("--tool", "FUNCTION...", str, "MODULE:QUALNAME[=NAME]: record its arguments and results"),
     ("--timeout", "S", _seconds, "end a rollout after S seconds"),
-    ("--policy", "URL", str, "send the agent's LLM calls to this server"),
-    ("--policy-model", "NAME", str, "the model to ask it for (default: the one it serves)"),
+    ("--policy", "[ROLE=]URL...", str, "send the LLM calls, or those of one agent role, to this server"),
+    ("--policy-model", "[ROLE=]NAME...", str, "the model to ask it for (default: the one it serves)"),
+    ("--component", "ROLE...", str, "send the calls of this role only; all others stay as they are"),
+    ("--canary", "SHARE", _share, "send this share of the rollouts only, and compare (agentlight-store stats)"),
     ("--serve", "MODEL", str, "start vLLM with this model and send the calls there"),
     ("--adapter", "DIR", str, "with --serve: use this LoRA adapter"),
     ("--task-id", "ID", str, "the task that this one rollout belongs to"),
     ("--tasks", "FILE", str, "JSONL, a task a row; {field} in COMMAND is the row's field"),
     ("--samples", "N", _positive, "with --tasks: rollouts of each task (default 1)"),
     ("--jobs", "J", _positive, "with --tasks: how many at a time (default: CPUs)"),
+    ("--trace-sampling-rate", "SHARE", _share, "record this share of the rollouts (default 1)"),
+    ("--reward-threshold", "R", float, "... and each one with at least this reward"),
+    ("--max-span-per-minute", "N", _positive, "record whole rollouts only up to so many calls a minute and process"),
+    ("--config", "FILE", str, "settings from a YAML file; flags win"),
     ("--resume", None, bool, "with --tasks: run only what the store lacks"),
     ("--strict", None, bool, "exit with 3 when the agent ends well but not all was captured"),
 )
@@ -97,6 +112,10 @@ def parse(argv: list[str]) -> Options:
     options = _read(argv[:cut])
     if options is None:
         options = _parser().parse_args(argv[:cut], Options())
+    if options.config is not None:
+        from agentlight_run.config import fill
+
+        fill(options, options.config)
     rest = argv[cut:]
     options.command = rest[1:] if rest[:1] == ["--"] else rest
     problem = _problem(options)
@@ -166,7 +185,7 @@ def _parser() -> Any:
             parser.add_argument(flag, action="store_true", help=words)
         else:
             action = "append" if _repeats(value_name) else "store"
-            name = value_name.removesuffix("...")
+            name = value_name.removesuffix("...").replace("[ROLE=]", "")
             parser.add_argument(flag, metavar=name, type=reader(read), action=action, help=words)
     return parser
 
@@ -182,14 +201,19 @@ def _command_begins(argv: list[str]) -> int:
 
 def _problem(options: Any) -> str | None:
     """What is wrong with the combination; an option without effect is a mistake, not a detail."""
-    many, serve, policy = options.tasks is not None, options.serve is not None, options.policy is not None
+    many, serve, policy = options.tasks is not None, options.serve is not None, bool(options.policy)
     idle = {
         "--samples needs --tasks": options.samples is not None and not many,
         "--jobs needs --tasks": options.jobs is not None and not many,
         "--resume needs --tasks": options.resume and not many,
         "--task-id is for one rollout; with --tasks the rows name their tasks": options.task_id is not None and many,
         "--adapter needs --serve": options.adapter is not None and not serve,
-        "--policy-model needs --policy": options.policy_model is not None and not policy,
+        "--policy-model needs --policy": bool(options.policy_model) and not policy,
+        "--component needs --policy or --serve": bool(options.component) and not (serve or policy),
+        "--canary needs --policy or --serve": options.canary is not None and not (serve or policy),
+        "--reward-threshold needs --trace-sampling-rate: all rollouts are recorded": (
+            options.reward_threshold is not None and options.trace_sampling_rate is None
+        ),
         "--serve and --policy exclude each other": serve and policy,
         f"--reward {options.reward} is neither exit-code nor MODULE:QUALNAME": not (
             options.reward in (None, "exit-code") or _is_function(options.reward)

@@ -35,10 +35,12 @@ class Ending:
         self.totals = Totals()
         self.recorded = True
 
-    def begin(self, started_at: float, task_id: str | None) -> None:
+    def begin(self, started_at: float, task_id: str | None, arm: str | None) -> None:
         command = self.options.command
         self._try(
-            lambda: headers.begin(self.store, self.rollout_id, task_id=task_id, started_at=started_at, command=command)
+            lambda: headers.begin(
+                self.store, self.rollout_id, task_id=task_id, started_at=started_at, command=command, arm=arm
+            )
         )
 
     def conclude(self, exit_code: int, interrupted: bool) -> int:
@@ -46,7 +48,7 @@ class Ending:
         options = self.options
         status = self._status(exit_code, interrupted)
         self._try(lambda: finish(self.store, self.rollout_id, status, exit_code, options.reward))
-        self._try(lambda: self.totals.take(self.store, self.rollout_id, status, events.take(self.report)))
+        self._try(lambda: self.totals.take(self.store, self.rollout_id, status, events.take(self.report), options))
         for line in warnings(self.totals, options.command, named_functions(options)):
             say(f"warning: {line}")
         print(closing_line(self.totals, options.store), file=sys.stderr, flush=True)

@@ -8,10 +8,9 @@ from agentlight_instrumentation import settings
 
 TYPE_CHECKING = False  # `typing` is loaded while the agent starts, not before
 if TYPE_CHECKING:
-    from agentlight_run.policy import Policy
+    from agentlight_run.policies import Policies
 
 INJECT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inject")
-PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
 def agent_environment(
@@ -22,7 +21,8 @@ def agent_environment(
     task_id: str | None = None,
     task: str | None = None,
     functions: list[tuple[str, str]] | None = None,
-    policy: Policy | None = None,
+    policies: Policies | None = None,
+    variables: dict[str, str] | None = None,
 ) -> dict[str, str]:
     """Ours with the agent's variables set; `store` is absolute, `task` is JSON, `functions` come from flags."""
     environment = dict(os.environ)
@@ -38,8 +38,10 @@ def agent_environment(
         targets = [target for flag, target in functions or () if flag == f"--{kind}"]
         if targets:
             environment[variable] = " ".join(targets)
-    if policy is not None:
-        environment |= _toward(policy)
+    if policies is not None:
+        environment |= policies.environment()
+    for variable, value in (variables or {}).items():
+        environment[variable] = value
     return environment
 
 
@@ -57,18 +59,3 @@ def with_injection(pythonpath: str | None) -> str:
     if pythonpath.split(os.pathsep)[0] == INJECT:  # agentlight-run under agentlight-run
         return pythonpath
     return INJECT + os.pathsep + pythonpath
-
-
-def _toward(policy: Policy) -> dict[str, str]:
-    import json
-
-    variables = {
-        settings.POLICY: policy.url,
-        settings.POLICY_MODEL: policy.model,
-        settings.SERVERS: json.dumps(policy.servers),
-    }
-    if policy.is_local and any(os.environ.get(name) for name in PROXIES):
-        # An agent behind a proxy would look for this machine's own server there.
-        for name in ("no_proxy", "NO_PROXY"):
-            variables[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1", "localhost")))
-    return variables

@@ -17,6 +17,7 @@ class Events:  # no dataclass: with what they import, the launcher would be busy
         self.not_started: dict[str, str] = {}  # interpreter -> why capture did not start in it
         self.reward_called = 0
         self.rollouts: list[str] = []  # ids of those that began with a call of a --rollout function
+        self.over_limit: set[str] = set()  # ids of those that had more calls than are to be recorded
         self.observed: set[tuple[str, str]] = set()  # functions that the command line names, as (flag, target)
         self.missing: dict[tuple[str, str], str] = {}  # and why one could not be observed
 
@@ -27,6 +28,7 @@ class Events:  # no dataclass: with what they import, the launcher would be busy
         self.not_started |= other.not_started
         self.reward_called += other.reward_called
         self.rollouts += other.rollouts
+        self.over_limit |= other.over_limit
         self.observed |= other.observed
         self.missing |= other.missing
 
@@ -64,6 +66,8 @@ def _count(events: Events, event: dict[str, str]) -> None:
             events.reward_called += 1
         case "rollout":
             events.rollouts.append(event["id"])
+        case "over-limit":
+            events.over_limit.add(event["id"])
         case "observed":
             events.observed.add((f"--{event['kind']}", event["target"]))
         case "function-missing":

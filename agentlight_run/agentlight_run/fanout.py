@@ -11,15 +11,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from agentlight_instrumentation.sampling import arm_of
 from agentlight_run import events
 from agentlight_run.child import check_program
 from agentlight_run.cli import named_functions
 from agentlight_run.ending import INCOMPLETE, finish
 from agentlight_run.environment import agent_environment, create_report
-from agentlight_run.policy import Policy
+from agentlight_run.policies import Policies
 from agentlight_run.progress import Progress, progress
 from agentlight_run.running import Running
-from agentlight_run.single import policy_of, say
+from agentlight_run.sampling import variables
+from agentlight_run.single import policies_of, say
 from agentlight_run.summary import Totals, closing_line, warnings
 from agentlight_run.tasks import PLACEHOLDER, Task, missing, read_tasks
 from agentlight_store import Store, new_rollout_id
@@ -46,8 +48,8 @@ def run(options: Any) -> int:
         say(f"{wanted - len(todo)} of {wanted} rollouts are in {options.store} already; {len(todo)} to run")
         if not todo:
             return 0
-    with policy_of(options) as policy:
-        fanout = Fanout(options, store, policy, len(todo))
+    with policies_of(options) as policies:
+        fanout = Fanout(options, store, policies, len(todo))
         interrupted = fanout.run(todo)
         return _conclude(fanout.totals, options, interrupted, len(todo))
 
@@ -55,10 +57,10 @@ def run(options: Any) -> int:
 class Fanout:
     """The rollouts that run now, and the figures of those that have ended."""
 
-    def __init__(self, options: Any, store: Store, policy: Policy | None, total: int) -> None:
+    def __init__(self, options: Any, store: Store, policies: Policies | None, total: int) -> None:
         self.options = options
         self.store = store
-        self.policy = policy
+        self.policies = policies
         self.totals = Totals()
         self.progress: Progress = progress(total)
         self.running: list[Running] = []
@@ -103,11 +105,13 @@ class Fanout:
             task_id=task.task_id,
             task=task.text,
             functions=named_functions(self.options),
-            policy=self.policy,
+            policies=self.policies,
+            variables=variables(self.options),
         )
         self.store.begin_rollout(
-            rollout_id, task_id=task.task_id, task=task.row, started_at=time.time(), command=task.command
-        )
+            rollout_id, task_id=task.task_id, task=task.row, started_at=time.time(), command=task.command,
+            arm=arm_of(rollout_id, self.options.canary),
+        )  # fmt: skip
         log = self.logs / f"{rollout_id}.log"
         return Running(task, rollout_id, environment, report, log, self.options.timeout)
 
@@ -124,7 +128,7 @@ class Fanout:
         self.running = [one for one in self.running if one not in ended]
         for one in ended:
             finish(self.store.environment, one.rollout_id, one.status, one.exit_code, self.options.reward)
-            self.totals.take(self.store.environment, one.rollout_id, one.status, events.take(one.report))
+            self.totals.take(self.store.environment, one.rollout_id, one.status, events.take(one.report), self.options)
             self._say_failure(one)
 
     def _say_failure(self, one: Running) -> None:

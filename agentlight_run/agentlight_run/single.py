@@ -7,9 +7,11 @@ import sys
 import time
 
 from agentlight_instrumentation import settings
-from agentlight_run.child import Child, check_program
+from agentlight_instrumentation.sampling import arm_of
+from agentlight_run.child import Child
 from agentlight_run.cli import named_functions
 from agentlight_run.environment import agent_environment, create_report
+from agentlight_run.sampling import variables
 from agentlight_store import new_rollout_id
 from agentlight_store.environment import Environment
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 def run(options: Any) -> int:
     """The agent's exit status, or 3 where --strict finds fault. Raises AgentlightError before the agent starts."""
     store = Environment.at(options.store, create=True)
-    with policy_of(options) as policy:
+    with policies_of(options) as policies:
         rollout_id = new_rollout_id()
         report = create_report(store.path)
         environment = agent_environment(
@@ -30,7 +32,8 @@ def run(options: Any) -> int:
             report=report,
             task_id=options.task_id,
             functions=named_functions(options),
-            policy=policy,
+            policies=policies,
+            variables=variables(options),
         )
         started_at = time.time()
         try:
@@ -42,28 +45,20 @@ def run(options: Any) -> int:
             from agentlight_run.ending import Ending
 
             ending = Ending(store.path, rollout_id, report, options)
-            ending.begin(started_at, environment.get(settings.TASK_ID))
+            ending.begin(started_at, environment.get(settings.TASK_ID), arm_of(rollout_id, options.canary))
             exit_code = child.wait(options.timeout)
         return ending.conclude(exit_code, child.interrupted)  # before a server that we serve takes its time to stop
 
 
-def policy_of(options: Any) -> Any:
-    """A context manager for the Policy that the options ask for, or for None."""
-    from contextlib import nullcontext
+def policies_of(options: Any) -> Any:
+    """A context manager for the Policies that the options ask for, or for None."""
+    if options.serve is None and not options.policy:
+        from contextlib import nullcontext
 
-    if options.serve is not None:
-        from agentlight_run.serving import serve
+        return nullcontext()
+    from agentlight_run import policies
 
-        check_program(options.command[0])
-        return serve(options.serve, options.adapter, log=os.path.join(options.store, "serve.log"))
-    if options.policy is not None:
-        from agentlight_run.policy import probe
-
-        policy = probe(options.policy, options.policy_model)
-        if not policy.gives_token_ids:
-            say(f"{options.policy} is no vLLM server: its replies have no token ids, so they cannot be trained on")
-        return nullcontext(policy)
-    return nullcontext()
+    return policies.policies_of(options)
 
 
 def say(text: str) -> None:

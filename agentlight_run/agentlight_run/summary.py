@@ -7,10 +7,13 @@ from collections import Counter
 
 from agentlight_instrumentation.transports import TRANSPORTS
 from agentlight_run.events import Events
+from agentlight_run.sampling import why_drop
 from agentlight_store import headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from agentlight_store import Rollout
     from agentlight_store.environment import Environment
 
@@ -26,27 +29,32 @@ class Totals:
         self.rewards: list[float] = []
         self.statuses: Counter[str] = Counter()
         self.not_trainable: Counter[str] = Counter()  # reasons, of calls that the agent got a reply to
+        self.dropped: Counter[str] = Counter()  # reasons, of rollouts that were not to be recorded
         self.silent = 0  # rollouts that ended well without one captured call
         self.events = Events()
 
-    def take(self, store: Environment, rollout_id: str, status: str, events: Events) -> None:
+    def take(self, store: Environment, rollout_id: str, status: str, events: Events, options: Any) -> None:
         """Add what one process left: its own rollout, or those that it began itself. Raises StoreError.
 
-        Without calls and scores of its own, a process that began rollouts is none.
+        Without calls and scores of its own, a process that began rollouts is none. What is not sampled is dropped.
         """
         self.events.add(events)
         own_is_empty = headers.is_empty(store, rollout_id)
         if own_is_empty and events.rollouts:
             headers.forget(store, rollout_id)
-        elif own_is_empty:
-            self.add(status, None)
-        if own_is_empty and not events.rollouts:
-            return
-        from agentlight_store import Store
+        for one in [*([] if own_is_empty and events.rollouts else [rollout_id]), *events.rollouts]:
+            rollout = None
+            if not (own_is_empty and one == rollout_id):
+                from agentlight_store import Store
 
-        for one in [*([] if own_is_empty else [rollout_id]), *events.rollouts]:
-            rollout = Store(store).rollout(one)
-            self.add(rollout.status, rollout)
+                rollout = Store(store).rollout(one)
+            reward = None if rollout is None else rollout.reward
+            why = why_drop(options, one, reward, one in events.over_limit)
+            if why is not None:
+                headers.drop(store, one, why)
+                self.dropped[why] += 1
+            else:
+                self.add(status if rollout is None else rollout.status, rollout)
 
     def add(self, status: str, rollout: Rollout | None) -> None:
         """`rollout` None is one without calls and scores."""
@@ -74,14 +82,15 @@ def closing_line(totals: Totals, store: str) -> str:
     ends = ", ".join(f"{totals.statuses[status]} {word}" for status, word in WORDS.items() if totals.statuses[status])
     rollouts = _count(totals.rollouts, "rollout") + (f" ({ends})" if ends and totals.rollouts > 1 else "")
     counts = f"{_count(totals.calls, 'call')}, {_count(totals.tokens, 'token')}, {rollouts}"
-    return f"agentlight: {counts}, {_reward(totals)} -> {store}"
+    dropped = "".join(f", {_count(number, 'rollout')} dropped ({why})" for why, number in totals.dropped.items())
+    return f"agentlight: {counts}, {_reward(totals)}{dropped} -> {store}"
 
 
 def warnings(totals: Totals, command: list[str], functions: list[tuple[str, str]]) -> list[str]:
     """One line a fault, without the prefix; empty when all was captured. `functions` are those that flags name."""
     events = totals.events
     lines = [f"capture did not start in {_remedy(python, why)}" for python, why in events.not_started.items()]
-    if not totals.calls and not lines:
+    if not totals.calls and not lines and not totals.dropped:
         lines.append(f"no LLM call was captured: {_why_no_call(events, command)}")
     if events.lost:
         lines += [

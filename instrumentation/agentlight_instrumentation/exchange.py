@@ -14,10 +14,10 @@ from agentlight_instrumentation.framing import Framing, elements, framing, with_
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.payload import UNREADABLE, without
 from agentlight_instrumentation.record import span_of
-from agentlight_instrumentation.routing import Edit, route
+from agentlight_instrumentation.routing import Edit, policy_for, route
 from agentlight_instrumentation.sampled import EVENT, Generation, from_event, split
 from agentlight_instrumentation.servers import FIELD
-from agentlight_instrumentation.sink import store
+from agentlight_instrumentation.sink import record
 
 KEPT = 64 * 1024  # bytes of a reply that are recorded as they came when it cannot be understood
 
@@ -66,9 +66,9 @@ class Exchange:
     def _route(self) -> Edit:
         """A policy server is vLLM: a call in a dialect that it does not speak stays where the agent sends it."""
         if self._routed is None:
-            spoken = self.dialect.SPOKEN_BY_VLLM
+            spoken, policy = self.dialect.SPOKEN_BY_VLLM, policy_for(self.role, self.rollout_id)
             stays = Edit(url=self.url, original=self.body)
-            self._routed = route(self.url, self.suffix, self.body, self.parsed) if spoken else stays
+            self._routed = route(self.url, self.suffix, self.body, self.parsed, policy) if spoken else stays
         return self._routed
 
     @property
@@ -88,7 +88,8 @@ class Exchange:
         return edit.model or str(self.parsed.get("model") or "")
 
     def names_an_added_field(self, error_body: bytes) -> bool:
-        return any(name.encode() in error_body for name in self.edit.added)
+        names = {*self.edit.added, *(["logprobs"] if "include" in self.edit.added else [])}  # what it includes
+        return any(name.encode() in error_body for name in names)
 
     # -- the reply -----------------------------------------------------------------------------------------
 
@@ -245,7 +246,7 @@ class Exchange:
         if self.is_redirect:
             return  # the request that follows it is the call
         with Guarded("record a call"):
-            store().append(self.rollout_id, span_of(self, self._read_rest(), error, left_early))
+            record(self.rollout_id, span_of(self, self._read_rest(), error, left_early))
 
     def again(self, http_status: int | None, error: BaseException | None) -> None:
         """The library below tries once more: that attempt was an exchange of its own, and so is the next."""

@@ -9,6 +9,7 @@ from typing import Any
 from agentlight_instrumentation import context, rewards, settings
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.report import report
+from agentlight_instrumentation.sampling import arm_of
 from agentlight_instrumentation.settings import Function
 from agentlight_instrumentation.sink import store
 
@@ -132,7 +133,9 @@ def begin_rollout(task_id: str | None = None) -> str:
     rollout_id = new_rollout_id()
     report("rollout", id=rollout_id)
     task_id = task_id or settings.get(settings.TASK_ID)
-    store().begin_rollout(rollout_id, task_id=task_id, started_at=time.time())
+    store().begin_rollout(
+        rollout_id, task_id=task_id, started_at=time.time(), arm=arm_of(rollout_id, settings.get(settings.CANARY))
+    )
     return rollout_id
 
 

@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agentlight_instrumentation import servers, settings
+from agentlight_instrumentation import servers
+from agentlight_instrumentation.routing import policy_for
 from agentlight_instrumentation.sampled import fill
 from agentlight_instrumentation.verdict import NOT_UNDERSTOOD, why_not_trainable
 from agentlight_store.span import Span
@@ -72,6 +73,6 @@ def _status(
 
 
 def _not_rerouted(exchange: Exchange) -> str | None:
-    if exchange.dialect.SPOKEN_BY_VLLM or settings.get(settings.POLICY) is None:
+    if exchange.dialect.SPOKEN_BY_VLLM or policy_for(exchange.role, exchange.rollout_id) is None:
         return None
     return f"not rerouted: a policy server does not speak {exchange.name}, the call went to the agent's own server"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from agentlight_instrumentation import settings
+from agentlight_instrumentation.sampling import arm_of
 
 # Everything that may carry the user's key for another host.
 SECRET_HEADERS = (
@@ -48,14 +50,35 @@ class Edit:
         return replace(self, body=front + separator + rest, added=fields)
 
 
-def route(url: str, suffix: str, body: bytes, parsed: dict[str, Any]) -> Edit:
+class Policy(msgspec.Struct, frozen=True):
+    """A server that calls are sent to, and the model to ask it for (None: the one that the agent asks for)."""
+
+    url: str
+    model: str | None = None
+
+
+@lru_cache(8)
+def _policies(text: str) -> dict[str, Policy]:
+    return msgspec.json.decode(text, type=dict[str, Policy])
+
+
+def policy_for(role: str, rollout_id: str) -> Policy | None:
+    """That of the role, else that of all; None where the calls of this role or rollout stay the agent's own."""
+    if arm_of(rollout_id, settings.get(settings.CANARY)) == "own":
+        return None
+    own = settings.get(settings.POLICIES)
+    if own is not None and (found := _policies(own).get(role)) is not None:
+        return found
+    url = settings.get(settings.POLICY)
+    return None if url is None else Policy(url, settings.get(settings.POLICY_MODEL))
+
+
+def route(url: str, suffix: str, body: bytes, parsed: dict[str, Any], policy: Policy | None) -> Edit:
     """To the policy when there is one: its URL, its model's name, and no header that could hold a key."""
-    policy = settings.get(settings.POLICY)
     if policy is None:
         return Edit(url=url, original=body)
-    base = policy.rstrip("/")
+    base = policy.url.rstrip("/")
     if not urlsplit(base).path:
         base += "/v1"
-    model = settings.get(settings.POLICY_MODEL)
-    routed = body if model is None else msgspec.json.encode({**parsed, "model": model})
-    return Edit(url=base + suffix, body=routed, model=model, dropped_headers=SECRET_HEADERS, original=routed)
+    routed = body if policy.model is None else msgspec.json.encode({**parsed, "model": policy.model})
+    return Edit(url=base + suffix, body=routed, model=policy.model, dropped_headers=SECRET_HEADERS, original=routed)

@@ -19,6 +19,10 @@ FUNCTIONS = {
 }
 POLICY = "AGENTLIGHT_POLICY"  # base URL of the policy server that calls are sent to
 POLICY_MODEL = "AGENTLIGHT_POLICY_MODEL"
+POLICIES = "AGENTLIGHT_POLICIES"  # JSON {role: {"url": ..., "model": ...}}: policies of single roles
+CANARY = "AGENTLIGHT_CANARY"  # share of the rollouts that go to the policy; the others stay with the agent's own server
+SAMPLING_RATE = "AGENTLIGHT_SAMPLING_RATE"  # share of the rollouts that are recorded
+MAX_SPANS = "AGENTLIGHT_MAX_SPANS_PER_MINUTE"  # that a process records; a rollout with one more is left out as a whole
 SERVERS = "AGENTLIGHT_SERVERS"  # JSON {origin: what servers.describe made of it}
 RAISE = "AGENTLIGHT_RAISE"  # set by our own tests: an error of ours surfaces
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentlight_instrumentation import settings
+from agentlight_instrumentation import sampling, settings
 
 if TYPE_CHECKING:
+    from agentlight_store.span import Span
     from agentlight_store.store import Store
 
 _store: Store | None = None
@@ -23,3 +24,9 @@ def store() -> Store:
 
         _store = Store.open(path, create=True)
     return _store
+
+
+def record(rollout_id: str, span: Span) -> None:
+    """Commit the span, unless its rollout is left out. Raises as `store` does."""
+    if not sampling.is_left_out(rollout_id):
+        store().append(rollout_id, span)

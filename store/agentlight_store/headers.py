@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from agentlight_store.environment import Environment
 
 HEADER = ("task_id", "task", "status", "exit_code", "started_at", "ended_at", "command")
+# Only in the headers that need them: which server answered ("policy" or "own"), why all else was removed.
+ARM, DROPPED = "arm", "dropped"
 FINAL = "reward"  # the score that is trained on, unless another is named
 
 
@@ -27,9 +29,10 @@ def begin(
     task: dict[str, Any] | None = None,
     started_at: float | None = None,
     command: list[str] | None = None,
+    arm: str | None = None,
 ) -> None:
     """Write the rollout's header; a header that is already there keeps what this call leaves out."""
-    given = {"task_id": task_id, "task": task, "started_at": started_at, "command": command}
+    given = {"task_id": task_id, "task": task, "started_at": started_at, "command": command, ARM: arm}
     _update(environment, rollout_id, {name: value for name, value in given.items() if value is not None})
 
 
@@ -103,6 +106,21 @@ def is_empty(environment: Environment, rollout_id: str) -> bool:
         )
 
     return environment.read(look)
+
+
+def drop(environment: Environment, rollout_id: str, why: str) -> None:
+    """Remove all of a rollout but its header, which says why; it is counted, and read no more."""
+    rollout = key_of(rollout_id)
+
+    def write(txn: Any) -> None:
+        cursor = txn.cursor()
+        for kind in (SPANS, REWARDS, EVENTS):
+            while cursor.set_range(kind + rollout) and cursor.key().startswith(kind + rollout):
+                cursor.delete()
+        key = HEADERS + rollout
+        txn.put(key, pack(unpack(txn.get(key) or new_header(time.time())) | {DROPPED: why}))
+
+    environment.write(write)
 
 
 def forget(environment: Environment, rollout_id: str) -> None:

@@ -45,6 +45,7 @@ class Rollout:
     started_at: float = 0.0  # epoch seconds
     ended_at: float | None = None
     command: list[str] | None = None
+    arm: str | None = None  # "policy" | "own": which server answered, in a run with --canary
     rewards: dict[str, float] = field(default_factory=dict)
     spans: list[Span] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
+from agentlight_store.headers import DROPPED
 from agentlight_store.store import Store
 
 
@@ -16,12 +17,16 @@ def stats(store: Store) -> dict[str, Any]:
     models: Counter[str] = Counter()
     rollouts: Counter[str] = Counter()
     rewards: dict[str, list[float]] = {}
+    arms: dict[str, list[float]] = {"policy": [], "own": []}
+    dropped = Counter(header[DROPPED] for _, header in store.headers() if DROPPED in header)
     tasks: set[str] = set()
     prompt_tokens = completion_tokens = 0
     for rollout in store.rollouts():
         rollouts[rollout.status] += 1
         if rollout.task_id is not None:
             tasks.add(rollout.task_id)
+        if rollout.arm is not None and rollout.reward is not None:
+            arms[rollout.arm].append(rollout.reward)
         for name, value in rollout.rewards.items():
             if math.isfinite(value):
                 rewards.setdefault(name, []).append(value)
@@ -44,4 +49,17 @@ def stats(store: Store) -> dict[str, Any]:
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "mean_reward": {name: sum(values) / len(values) for name, values in rewards.items()},
+        **({"rollouts_dropped_because": dict(dropped)} if dropped else {}),
+        **({"canary": _canary(arms)} if any(arms.values()) else {}),
+    }
+
+
+def _canary(arms: dict[str, list[float]]) -> dict[str, Any]:
+    """`policy_improvement_ratio` is the mean reward of the policy's rollouts over that of the agent's own server."""
+    means = {arm: sum(values) / len(values) if values else None for arm, values in arms.items()}
+    ratio = means["policy"] / means["own"] if means["policy"] is not None and means["own"] else None
+    return {
+        "policy_improvement_ratio": ratio,
+        **{f"mean_reward_{arm}": mean for arm, mean in means.items()},
+        **{f"scored_rollouts_{arm}": len(values) for arm, values in arms.items()},
     }

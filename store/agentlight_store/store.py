@@ -21,7 +21,7 @@ from agentlight_store import headers
 from agentlight_store.chains import TokenTips
 from agentlight_store.environment import EVENTS, HEADERS, REWARDS, SPANS, Environment
 from agentlight_store.errors import UnknownRollout
-from agentlight_store.headers import FINAL, key_of, new_header
+from agentlight_store.headers import DROPPED, FINAL, key_of, new_header
 from agentlight_store.packing import unpack
 from agentlight_store.records import SpanReader, write_span
 from agentlight_store.rollout import Event, Reward, Rollout
@@ -115,8 +115,12 @@ class Store:
     # -- reading -------------------------------------------------------------------------------------------
 
     def rollout_ids(self) -> list[str]:
-        """Every rollout's id, in the order in which they began."""
-        return self._environment.read(lambda txn: [key[1:].hex() for key, _ in scan(txn, HEADERS)])
+        """Every rollout's id, in the order in which they began; without those that were dropped."""
+        return [rollout_id for rollout_id, header in self.headers() if DROPPED not in header]
+
+    def headers(self) -> list[tuple[str, dict[str, Any]]]:
+        """Every rollout's id and header, those that were dropped included."""
+        return self._environment.read(lambda txn: [(key[1:].hex(), unpack(data)) for key, data in scan(txn, HEADERS)])
 
     def rollouts(self) -> Iterator[Rollout]:
         """Every rollout with its spans, one at a time; each is read in a transaction of its own."""

@@ -10,6 +10,7 @@ import pytest
 
 from agentlight_run.cli import parse
 from agentlight_run.environment import agent_environment
+from agentlight_run.policies import Policies
 from agentlight_run.policy import Policy
 
 
@@ -67,12 +68,12 @@ def test_the_module_is_the_command(launch: Any) -> None:
 def test_a_local_policy_is_not_looked_for_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "corp")
     monkeypatch.delenv("no_proxy", raising=False)
-    policy = Policy("http://127.0.0.1:1/v1", "m", {})
+    policy = Policies(Policy("http://127.0.0.1:1/v1", "m", {}))
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
     def handed() -> dict[str, str]:
-        return agent_environment(store="s", rollout_id="r", report="p", policy=policy)
+        return agent_environment(store="s", rollout_id="r", report="p", policies=policy)
 
     assert handed()["NO_PROXY"] == "corp"
     monkeypatch.setenv("HTTP_PROXY", "http://proxy:1")

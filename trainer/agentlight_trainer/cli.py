@@ -11,7 +11,11 @@ from agentlight_trainer.errors import SettingError
 
 
 def main(argv: list[str] | None = None) -> int:
-    config = parse(argv)
+    try:
+        config = parse(argv)
+    except AgentlightError as error:
+        print(f"agentlight-train: {error}", file=sys.stderr)
+        return 2
     # Read when torch is imported. Where another process wants the same cores (a vLLM, say), threads that spin
     # at a barrier keep the one they wait for from running: a pass took 30 s so, and 4 s with threads that sleep.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

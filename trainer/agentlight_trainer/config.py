@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
+
+from agentlight_store.config import ConfigError, read_config
 
 LORA_LEARNING_RATE = 2e-4
 FULL_LEARNING_RATE = 1e-5
@@ -66,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32, width=110),
         allow_abbrev=False,
     )
+    made.add_argument("--config", metavar="FILE", help="settings from a YAML file; flags win")
     made.add_argument("stores", nargs="+", metavar="STORE", help="folder written by agentlight-run")
     for setting in fields(TrainConfig):
         if setting.default is not MISSING:
@@ -89,5 +93,19 @@ def _argument(setting: Any) -> dict[str, Any]:
 
 
 def parse(argv: list[str] | None = None) -> TrainConfig:
-    given: dict[str, Any] = vars(parser().parse_args(argv))
+    """Raises ConfigError for a --config file that cannot be used; a usage error ends the process with status 2."""
+    made = parser()
+    path = made.parse_args(argv).config
+    if path is not None:
+        flags = [word for name, value in read_config(path, "train").items() for word in _as_flag(path, name, value)]
+        # In front: of a flag that is given twice the later one counts.
+        argv = [*flags, *(sys.argv[1:] if argv is None else argv)]
+    given: dict[str, Any] = vars(made.parse_args(argv))
+    del given["config"]
     return TrainConfig(**{**given, "stores": tuple(given["stores"])})
+
+
+def _as_flag(path: str, name: str, value: Any) -> list[str]:
+    if isinstance(value, (list, dict)) or value is None:
+        raise ConfigError(f"{path}: {name} is {value!r}; it takes one value")
+    return [f"--{name.replace('_', '-')}={value}"]

@@ -14,6 +14,7 @@ from agentlight_instrumentation.flow import Course, drive, drive_async
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.recognise import recognise
 from agentlight_instrumentation.routing import Edit
+from agentlight_instrumentation.servers import origin
 
 _patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
 
@@ -126,8 +127,9 @@ class _Wire:
         replaced = {*edit.dropped_headers, *edit.headers, *dropped, "content-length"}
         if edit.url != str(request.url):
             made.url = library.URL(edit.url)
-            replaced.add("host")
-            added = ((b"Host", made.url.netloc), *added)
+            if origin(edit.url) != origin(str(request.url)):
+                replaced.add("host")
+                added = ((b"Host", made.url.netloc), *added)
         names = {name.encode() for name in replaced}
         headers = [*added, *(pair for pair in request.headers.raw if pair[0].lower() not in names)]
         headers += [(name.encode(), value.encode()) for name, value in edit.headers.items()]
