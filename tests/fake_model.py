@@ -50,6 +50,7 @@ class Switches:
     no_done: bool = False
     no_charset: bool = False
     raw: str = ""  # a key of UNREADABLE: the reply
+    no_logprobs: bool = False  # 400 for a request that includes log-probs
     redirect: bool = False  # 307 to the same path below /moved
     tool_style: str = "plain"  # "interleaved"; "same_index": each call has index 0; "same_index_ids": and interleaved
 

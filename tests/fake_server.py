@@ -92,6 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(request, 307, b"", location="/moved" + request.path)
         if status >= 400:
             return self._send(request, status, _error(status, f"status {status} was asked for"))
+        if switches.no_logprobs and body.get("include"):
+            return self._send(request, 400, _error(400, "logprobs are not supported with this model"))
         if switches.strict and (unknown := sorted(set(body) - KNOWN_FIELDS)):
             found = [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs"} for name in unknown]
             return self._send(request, 422, to_json({"detail": found}))

@@ -81,3 +81,16 @@ def test_a_response_of_another_process_is_named(run_agent, server: FakeServer) -
     """
     (span,) = run_agent(agent, server.url).spans
     assert span.messages == [{"type": "previous_response", "id": "resp_x"}, {"role": "user", "content": "go on"}]
+
+
+def test_a_model_that_has_no_logprobs_answers_all_the_same(run_agent, server: FakeServer) -> None:
+    """vLLM refuses them for some models, in words that do not name the field that asks: once more without."""
+    agent = """
+    import httpx, sys
+    print(httpx.post(sys.argv[1] + "/responses", json={"model": "smol+no_logprobs", "input": "hi"}).status_code)
+    """
+    run = run_agent(agent, server.url)
+    assert run.result == 200
+    assert [call.status for call in server.calls] == [400, 200]
+    (span,) = run.spans
+    assert (span.status, span.trainable) == ("ok", False)
