@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ NAN = float("nan")
 # Literals that Python writes and JSON does not know, as numbers of the same length: offsets stay what they are.
 _LITERALS = {b"NaN": b"9e9", b"Infinity": b"9.0000e9", b"-Infinity": b"-9.0000e9"}
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"|-?Infinity|NaN', re.DOTALL)
-_NOT_FINITE = 9e9  # so large stands for one of them
+_NOT_FINITE = 8e9  # what is larger stands for one of them, in float32 too
 
 _ids = msgspec.json.Decoder(list[int])
 
@@ -84,8 +84,14 @@ def ids_of(numbers: Any) -> array[int]:
         raise ValueError(f"no token ids: {error}") from error
 
 
-def logprobs_of(values: Iterable[float | None]) -> array[float]:
+def logprobs_of(values: Sequence[float | None]) -> array[float]:
     """NaN where the server gave none."""
+    try:
+        found = array("f", values)  # type: ignore[arg-type] # None is a TypeError
+        if not found or (min(found) > -_NOT_FINITE and max(found) < _NOT_FINITE):
+            return found
+    except TypeError:
+        pass
     return array("f", [NAN if value is None or abs(value) >= _NOT_FINITE else value for value in values])
 
 
@@ -101,7 +107,7 @@ class Tokens:
         else:
             self.ids.extend(token_ids(raw))
 
-    def add_logprobs(self, values: Iterable[float | None]) -> None:
+    def add_logprobs(self, values: Sequence[float | None]) -> None:
         if self.logprobs is None:
             self.logprobs = logprobs_of(values)
         else:

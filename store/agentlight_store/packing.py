@@ -70,6 +70,8 @@ def ids_to_bytes(ids: Any) -> bytes:
 
 def floats_to_bytes(values: Any) -> bytes:
     """Log-probs to float32 bytes; None (the server's null) becomes NaN."""
+    if isinstance(values, array) and values.typecode == "f":
+        return _to_bytes(values)
     nan = float("nan")
     return _to_bytes(array("f", [nan if value is None else value for value in values]))
 

@@ -16,7 +16,7 @@ SAMPLING = (
 )  # fmt: skip
 
 
-class _Logprob(msgspec.Struct):
+class _Logprob(msgspec.Struct, gc=False):
     logprob: float | None = None
 
 
