@@ -8,7 +8,8 @@ hands its output to the HTTP layer, so no parser, template or wire format of an 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Any
 
@@ -95,7 +96,7 @@ class Tokens:
             return
         self._engine, generate = engine, engine.generate
 
-        def watched(prompt: Any, sampling_params: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        def watched(prompt: Any, sampling_params: Any, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
             recorder = _recorder.get()
             if recorder is None:
                 return generate(prompt, sampling_params, *args, **kwargs)
@@ -104,15 +105,16 @@ class Tokens:
                 sampling_params.logprobs = 0  # of the sampled token alone
             generation = Generation(sampling_params, str(engine.model_config.logprobs_mode))
             recorder.generations.append(generation)
-            return _recorded(generation, generate(prompt, sampling_params, *args, **kwargs))
+            return recorded(generation, generate(prompt, sampling_params, *args, **kwargs))
 
         engine.generate = watched
 
 
-async def _recorded(generation: Generation, outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    async for output in outputs:
-        generation.add(output)
-        yield output
+async def recorded(generation: Generation, outputs: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    async with aclosing(outputs):  # who leaves early ends the engine's work at once
+        async for output in outputs:
+            generation.add(output)
+            yield output
 
 
 async def _beginning(receive: Any) -> dict[str, Any]:

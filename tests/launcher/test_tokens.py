@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from agentlight_instrumentation import sampled
 from agentlight_instrumentation.servers import NEUTRAL
-from agentlight_run.tokens import Tokens
+from agentlight_run.tokens import Generation, Tokens, recorded
 
 
 class Settings(SimpleNamespace):
@@ -122,3 +122,25 @@ def test_the_list_of_models_says_that_one_may_ask() -> None:
     """So that a client need not try."""
     _, _, body, _ = call(b"", method="GET", path="/v1/models")
     assert json.loads(body)["agentlight_tokens"] is True
+
+
+def test_who_leaves_early_ends_the_engines_work() -> None:
+    """A client that hangs up must not keep the engine busy until the garbage collector comes by."""
+    ended = []
+
+    async def outputs() -> AsyncGenerator[Any, None]:
+        try:
+            for token in range(10):
+                choice = SimpleNamespace(index=0, token_ids=(token,), logprobs=None)
+                yield SimpleNamespace(prompt_token_ids=[7], outputs=[choice], finished=False)
+        finally:
+            ended.append(True)
+
+    async def leave() -> None:
+        settings = Settings(output_kind=SimpleNamespace(name="DELTA"), **NEUTRAL)
+        watched = recorded(Generation(settings, "raw_logprobs"), outputs())
+        await watched.__anext__()
+        await watched.aclose()
+        assert ended == [True]
+
+    asyncio.run(leave())
