@@ -22,10 +22,11 @@ SAMPLING = {
 }  # fmt: skip
 FINISH = {"max_output_tokens": "length"}
 INCLUDE = "message.output_text.logprobs"
-REMEMBERED = 1000  # responses
+REMEMBERED = 16 << 20  # bytes of JSON, of the responses that came last
 TERMINAL = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
-_said: OrderedDict[str, list[Any]] = OrderedDict()  # response id -> the conversation up to its end
+# response id -> the conversation up to its end, and how many bytes of JSON its last turn is
+_said: OrderedDict[str, tuple[list[Any], int]] = OrderedDict()
 
 
 class _Part(msgspec.Struct):
@@ -112,13 +113,24 @@ def read_request(body: dict[str, Any], path: str = "") -> dict[str, Any]:
 
 
 def _conversation(body: dict[str, Any]) -> list[Any]:
-    said = body.get("input")
-    new = said if isinstance(said, list) else [] if said is None else [{"role": "user", "content": said}]
     previous = body.get("previous_response_id")
     if previous is None:
-        return new
-    unknown = [{"type": "previous_response", "id": previous}]  # another process's
-    return [*(_said.get(previous, unknown) if isinstance(previous, str) else unknown), *new]
+        return _new(body)
+    known = _said.get(previous) if isinstance(previous, str) else None
+    return [*(known[0] if known else [{"type": "previous_response", "id": previous}]), *_new(body)]
+
+
+def _new(body: dict[str, Any]) -> list[Any]:
+    said = body.get("input")
+    return said if isinstance(said, list) else [] if said is None else [{"role": "user", "content": said}]
+
+
+def _remember(response_id: str, body: dict[str, Any], output: bytes) -> None:
+    items = msgspec.json.decode(output) if output else []
+    size = len(msgspec.json.encode(_new(body))) + len(output)
+    _said[response_id] = [*_conversation(body), *(items if isinstance(items, list) else [])], size
+    while sum(size for _, size in _said.values()) > REMEMBERED or len(_said) > 200:
+        _said.popitem(last=False)
 
 
 def additions(body: dict[str, Any]) -> dict[str, Any]:
@@ -187,7 +199,7 @@ class Reader(shared.Reader):
         self._finish_reason = self._finish(response.status, why.reason if why else None)
         self._add_tokens(prompt, output)
         if response.id:
-            self._remember(response.id, response.output)
+            _remember(response.id, self._request, bytes(response.output))
 
     def _finish(self, status: str | None, why: str | None) -> str | None:
         if status == "incomplete":
@@ -209,12 +221,6 @@ class Reader(shared.Reader):
         for part in parts:
             if bytes(part.logprobs) != b"null":
                 self._tokens.add_logprobs([entry.logprob for entry in _logprobs.decode(part.logprobs)])
-
-    def _remember(self, response_id: str, output: msgspec.Raw) -> None:
-        items = msgspec.json.decode(output) if output else []
-        _said[response_id] = [*_conversation(self._request), *(items if isinstance(items, list) else [])]
-        while len(_said) > REMEMBERED:
-            _said.popitem(last=False)
 
     def choices(self) -> list[Choice]:
         if not self._started and not self._items and not self._deltas:

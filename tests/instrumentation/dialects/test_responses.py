@@ -7,6 +7,8 @@ from itertools import pairwise
 import pytest
 from fake_server import FakeServer
 
+from agentlight_instrumentation.dialects.openai_responses import Reader, read_request
+
 AGENT = """
 import json, sys
 import openai
@@ -94,3 +96,13 @@ def test_a_model_that_has_no_logprobs_answers_all_the_same(run_agent, server: Fa
     assert [call.status for call in server.calls] == [400, 200]
     (span,) = run.spans
     assert (span.status, span.trainable) == ("ok", False)
+
+
+def test_no_more_than_16_mib_are_remembered() -> None:
+    """Of 40 responses to inputs of 1 MB, the last 16; a continuation of an older one names it."""
+    for number in range(40):
+        reader = Reader(request={"model": "smol", "input": "x" * 1_000_000})
+        reader.add(b'{"id":"r%d","object":"response","status":"completed","output":[]}' % number)
+    known = [read_request({"model": "smol", "previous_response_id": f"r{number}"})["messages"] for number in range(40)]
+    assert [len(str(messages)) > 1_000_000 for messages in known].count(True) == 16
+    assert known[0] == [{"type": "previous_response", "id": "r0"}] and len(known[39][0]["content"]) == 1_000_000
