@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   agentlight-run python agent.py                      record what the agent asks its own LLM
-  agentlight-run --policy http://127.0.0.1:8000 python agent.py   ... but let that server answer, with ids
+  agentlight-run --policy http://127.0.0.1:8000 python agent.py   that server answers, with ids
   agentlight-run --serve ./model --tasks train.jsonl --samples 8 --reward agent:score \\
       python agent.py --question '{question}'         8 rollouts of each row of train.jsonl
 """

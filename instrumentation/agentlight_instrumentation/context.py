@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextvars import ContextVar
 
 from agentlight_instrumentation import settings
@@ -40,3 +41,10 @@ def current_role() -> str:
 def scored_rollout() -> str:
     """The rollout that a score belongs to: the current one, else the one that has just ended."""
     return rollout.get() or ended.get() or current_rollout()
+
+
+def current_trace() -> str | None:
+    """The OpenTelemetry span that the agent is in, as `Span.trace`; None for an agent that has no OpenTelemetry."""
+    library = sys.modules.get("opentelemetry.trace")
+    found = None if library is None else library.get_current_span().get_span_context()
+    return None if found is None or not found.is_valid else f"{found.trace_id:032x}-{found.span_id:016x}"

@@ -31,6 +31,7 @@ class Exchange:
         self.url, self.suffix, self.body, self.parsed = url, suffix, body, parsed
         self.rollout_id = context.current_rollout()
         self.role = context.current_role()
+        self.trace = context.current_trace()
         self.started_at = time.time()
         self.edit = Edit(url=url)
         self._routed: Edit | None = None

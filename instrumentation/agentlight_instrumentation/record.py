@@ -40,6 +40,7 @@ def span_of(exchange: Exchange, reader: Any, error: BaseException | None, left_e
         sampling=servers.effective_sampling(asked["sampling"], info, model),
         usage=reader.usage,
         http_status=exchange.http_status,
+        trace=exchange.trace,
         started_at=exchange.started_at,
         ended_at=time.time(),
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from agentlight_store.check import check
 from agentlight_store.errors import AgentlightError
+from agentlight_store.otlp import DEFAULT_ENDPOINT, export, traces_url
 from agentlight_store.rollout import Event
 from agentlight_store.scoring import load_scorer, score
 from agentlight_store.span import Span
@@ -57,7 +58,24 @@ def _parser() -> argparse.ArgumentParser:
     command = add("score", _score, "score every rollout with f(rollout) -> float | None")
     command.add_argument("scorer", metavar="FILE.py:FUNCTION", help="a function of one agentlight_store.Rollout")
     command.add_argument("--name", help="keep the scores under this name (default: the function's)")
+    command = add("export", _export, "send the rollouts to an OpenTelemetry collector (OTLP over HTTP)", json=False)
+    command.add_argument(
+        "--endpoint", metavar="URL", help=f"(default: $OTEL_EXPORTER_OTLP_ENDPOINT, {DEFAULT_ENDPOINT})"
+    )
+    command.add_argument("--format", choices=["otlp"], default="otlp", help="of what is sent")
     return parser
+
+
+def _export(options: Any) -> int:
+    endpoint = traces_url(options.endpoint)
+    store = Store.open(options.store)
+    rollouts, sent = len(store.rollout_ids()), 0
+    for sent in export(store.rollouts(), endpoint):
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{sent:,} spans", end="", file=sys.stderr, flush=True)
+    end = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{end}agentlight-store: {sent:,} spans ({rollouts:,} rollouts) sent to {endpoint}", file=sys.stderr)
+    return 0
 
 
 def _ls(options: Any) -> int:

@@ -19,8 +19,8 @@ from agentlight_store.span import Choice, Span
 # The settings of a run's calls are mostly the same: stored once, and referred to.
 SETTINGS = ("role", "dialect", "server", "model", "model_root", "policy_version", "adapter_root", "sampling")
 OUTCOME = ("pid", "usage", "status", "trainable", "reason", "http_status", "started_at", "ended_at", "error")
-# At the end and only when there is one: a reply that could not be understood.
-RAW = "raw"
+# At the end, and only as far as a span has them: most have none.
+RARE = ("raw", "trace")
 
 
 def write_span(txn: Any, tips: TokenTips, rollout: bytes, span: Span) -> bytes:
@@ -36,9 +36,11 @@ def write_span(txn: Any, tips: TokenTips, rollout: bytes, span: Span) -> bytes:
         prompt_key,
         [_write_choice(txn, tips, rollout, prompt_key or ROOT, prompt, choice) for choice in span.choices],
         *(getattr(span, name) for name in OUTCOME),
-        *([] if span.raw is None else [span.raw]),
     ]
-    return pack(record)
+    rare = [getattr(span, name) for name in RARE]
+    while rare and rare[-1] is None:
+        rare.pop()
+    return pack(record + rare)
 
 
 def _write_choice(
@@ -70,7 +72,7 @@ class SpanReader:
         """Raises StoreError where a segment or message that the span refers to is missing."""
         settings, messages, tools, prompt, choices, *outcome = unpack(data)
         (values,) = self._list(settings)
-        fields = dict(zip(SETTINGS, values, strict=True)) | dict(zip((*OUTCOME, RAW), outcome, strict=False))
+        fields = dict(zip(SETTINGS, values, strict=True)) | dict(zip((*OUTCOME, *RARE), outcome, strict=False))
         return Span(
             span_id=span_id,
             rollout_id=rollout_id,

@@ -51,6 +51,7 @@ class Span:
     started_at: float = 0.0  # epoch seconds
     ended_at: float = 0.0
     error: str | None = None
+    trace: str | None = None  # of the agent's own OpenTelemetry span around the call: trace id, "-", span id, in hex
     raw: bytes | None = None  # the reply's beginning, of one that could not be understood
 
     @property

@@ -16,9 +16,9 @@ print(httpx.post(sys.argv[1] + "/chat/completions", json=body).status_code)
 """
 
 
-def run(server, tmp_path: Path, **variables: str) -> subprocess.CompletedProcess:
+def run(server, tmp_path: Path, agent: str = AGENT, **variables: str) -> subprocess.CompletedProcess:
     script = tmp_path / "agent.py"
-    script.write_text(AGENT)
+    script.write_text(agent)
     launcher = Path(sys.executable).parent / "opentelemetry-instrument"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENTLIGHT_")}
     environment |= {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
@@ -41,3 +41,20 @@ def test_being_installed_is_no_consent(server, tmp_path):
     done = run(server, tmp_path)
     assert done.stdout == "200\n", done.stderr
     assert [request.path for request in server.requests] == ["/v1/chat/completions"]
+
+
+def test_a_call_knows_the_trace_that_the_agent_is_in(server, tmp_path):
+    """The agent's own span around its first call is recorded with it; its second call is in no span."""
+    agent = f"""
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+with trace.get_tracer("mine").start_as_current_span("work") as span:
+    exec({AGENT!r})
+print(f"{{span.get_span_context().trace_id:032x}}-{{span.get_span_context().span_id:016x}}")
+exec({AGENT!r})
+"""
+    done = run(server, tmp_path, agent, AGENTLIGHT_STORE=str(tmp_path / "store"))
+    _, trace, _ = done.stdout.splitlines()
+    (rollout,) = Store.open(tmp_path / "store").rollouts()
+    assert [span.trace for span in rollout.spans] == [trace, None]
