@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from agentlight_instrumentation import settings
+from agentlight_instrumentation.frameworks import FRAMEWORKS
 from agentlight_instrumentation.imports import Hook, patch
 from agentlight_instrumentation.report import report
 from agentlight_instrumentation.transports import TRANSPORTS
@@ -26,7 +27,7 @@ def start(*, carry: bool = False) -> None:
     libraries = {name: f"transports.{file}" for name, file in TRANSPORTS.items()}
     if carry or any(function.kind in ("rollout", "role") for function in functions):
         libraries |= dict.fromkeys(CARRYING, "carriers")
-    hook = Hook(libraries, functions)
+    hook = Hook(libraries, [*functions, *(settings.Function("framework", *words) for words in FRAMEWORKS)])
     sys.meta_path.insert(0, hook)
     for name, file in libraries.items():
         if name in sys.modules:

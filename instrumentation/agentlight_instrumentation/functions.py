@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from importlib import import_module
 from typing import Any
 
 from agentlight_instrumentation import context, rewards, settings
@@ -15,7 +16,10 @@ from agentlight_instrumentation.sink import store
 
 
 def handler_of(function: Function) -> Observer:
-    return HANDLERS[function.kind](function)
+    if function.kind != "framework":
+        return HANDLERS[function.kind](function)
+    file, _, name = function.name.partition(".")
+    return getattr(import_module(f"agentlight_instrumentation.frameworks.{file}"), name)(function)
 
 
 class Observer:
@@ -112,7 +116,11 @@ class Role(Observer):
     variable = context.role
 
     def started(self, arguments: dict[str, Any]) -> Value:
-        return Value(self.function.name or self.function.qualname.rpartition(".")[2])
+        return Value(self.role(arguments) or context.role.get())
+
+    def role(self, arguments: dict[str, Any]) -> str | None:
+        """None: whose the calls around it are."""
+        return self.function.name or self.function.qualname.rpartition(".")[2]
 
 
 class Rollout(Observer):
@@ -149,13 +157,20 @@ def end_rollout(rollout_id: str, error: BaseException | None) -> None:
 class Tool(Observer):
     """Each call is recorded with its arguments and what it returned."""
 
-    def started(self, arguments: dict[str, Any]) -> tuple[float, dict[str, Any]]:
-        return time.time(), {name: value for name, value in arguments.items() if name not in ("self", "cls")}
+    def started(self, arguments: dict[str, Any]) -> tuple[float, str, Any]:
+        return time.time(), *self.used(arguments)
 
-    def ended(self, state: tuple[float, dict[str, Any]], result: Any, error: BaseException | None) -> None:
-        started_at, arguments = state
-        name = self.function.name or self.function.qualname.rpartition(".")[2]
-        record_tool(name, arguments, result, error, started_at)
+    def ended(self, state: tuple[float, str, Any], result: Any, error: BaseException | None) -> None:
+        started_at, name, arguments = state
+        record_tool(name, arguments, None if error is not None else self.gave(result), error, started_at)
+
+    def used(self, arguments: dict[str, Any]) -> tuple[str, Any]:
+        """The tool's name and its arguments."""
+        own = {name: value for name, value in arguments.items() if name not in ("self", "cls")}
+        return self.function.name or self.function.qualname.rpartition(".")[2], own
+
+    def gave(self, result: Any) -> Any:
+        return result
 
 
 def record_tool(name: str, arguments: Any, result: Any, error: BaseException | None, started_at: float) -> None:

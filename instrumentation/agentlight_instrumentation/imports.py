@@ -133,8 +133,11 @@ def observed(code: Any, functions: list[Function]) -> Any:
         with Guarded(f"wrap {function.target}"):
             try:
                 code = observe(code, function.qualname, handler_of(function))
-                report("observed", kind=function.kind, target=function.target)
+                if function.kind != "framework":
+                    report("observed", kind=function.kind, target=function.target)
             except NotFound as error:
+                if function.kind == "framework":
+                    continue  # another release of it
                 detail = f"{function.module} has {error}"
                 report("function-missing", kind=function.kind, target=function.target, detail=detail)
     return code

@@ -35,10 +35,11 @@ def get(name: str) -> str | None:
 class Function:
     """One function that the command line names."""
 
-    def __init__(self, kind: str, target: str) -> None:
+    def __init__(self, kind: str, target: str, name: str = "") -> None:
         self.kind, self.target = kind, target
         self.module, _, rest = target.partition(":")
-        self.qualname, _, self.name = rest.partition("=")
+        self.qualname, _, given = rest.partition("=")
+        self.name = name or given
 
 
 def functions() -> list[Function]:
