@@ -12,7 +12,7 @@ else
 SERVE := serve
 endif
 
-.PHONY: help install quickstart test quick check fix bench clean
+.PHONY: help install quickstart test matrix quick check fix bench clean
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -36,8 +36,11 @@ endif
 quickstart: install ## watch a small language model get better at text-to-SQL: collect, train, serve, measure
 	$(BIN)/python examples/text_to_sql/quickstart.py
 
-test: install check ## ruff, basedpyright, and every test, the slow real ones included
+test: install matrix check ## ruff, basedpyright, and every test, the slow real ones included
 	$(BIN)/python -m pytest -q
+
+matrix: install ## make .venvs: each SDK and framework that is tested, in an environment of its own
+	$(BIN)/python tests/matrix/environments.py
 
 quick: install ## the fast tests
 	$(BIN)/python -m pytest -q -m "not slow"

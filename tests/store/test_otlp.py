@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
+from array import array
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -58,9 +59,14 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    choice = Choice(text="SELECT 1", finish_reason="stop", completion_ids=[5, 6], completion_logprobs=[-0.5, -1.0])
+    choice = Choice(
+        text="SELECT 1",
+        finish_reason="stop",
+        completion_ids=array("I", [5, 6]),
+        completion_logprobs=array("f", [-0.5, -1.0]),
+    )
     call = Span(
-        role="writer", dialect="openai_chat", server="127.0.0.1:8000", model="smol", prompt_ids=[1, 2, 3],
+        role="writer", dialect="openai_chat", server="127.0.0.1:8000", model="smol", prompt_ids=array("I", [1, 2, 3]),
         messages=[{"role": "user", "content": "one?"}], choices=[choice], sampling={"temperature": 0.5},
         trainable=True, http_status=200, started_at=10.0, ended_at=11.0,
     )  # fmt: skip
