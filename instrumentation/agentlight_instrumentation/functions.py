@@ -37,6 +37,8 @@ class Observer:
         return state
 
     def end(self, state: Any, result: Any, error: BaseException | None) -> None:
+        if state is None:  # it could not begin, which has been said
+            return
         with Guarded(f"end {self.label}"):
             self._restore(state)
             self.ended(state, result, error)
@@ -78,19 +80,19 @@ class Observer:
     variable: Any = None  # the context variable that has a value of its own while the function runs
 
     def started(self, arguments: dict[str, Any]) -> Any:
-        return None
+        return ()
 
     def ended(self, state: Any, result: Any, error: BaseException | None) -> None:
         return None
 
     def _set(self, state: Any) -> None:
-        if self.variable is not None:
+        if self.variable is not None and state is not None:
             state.outer = self.variable.get()
             self.variable.set(state.value)
 
     def _restore(self, state: Any) -> None:
         # Not where a generator is finalised by another task, whose context has never been ours.
-        if self.variable is not None and self.variable.get() == state.value:
+        if self.variable is not None and state is not None and self.variable.get() == state.value:
             self.variable.set(state.outer)
 
 

@@ -13,3 +13,5 @@ def work(number):
 if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         print(pool.map(work, range(2)), ask("main"))
+        pool.close()
+        pool.join()
