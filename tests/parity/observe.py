@@ -30,6 +30,7 @@ OURS = {
     "warnings",
     "agentlight_instrumentation",
     "agentlight_instrumentation.bootstrap",
+    "agentlight_instrumentation.frameworks",
     "agentlight_instrumentation.imports",
     "agentlight_instrumentation.report",
     "agentlight_instrumentation.settings",
