@@ -29,6 +29,8 @@ class Hook:
         self._unseen = set(libraries)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name.startswith("agentlight_"):  # also when an error of ours, said below, is the cause of the import
+            return None
         try:
             return self._find(name, path, target)
         except Exception as error:
