@@ -84,7 +84,8 @@ def line(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simp
     with serve(str(model), log=folder / "serve.log") as policy:
         to_policy = ["--policy", policy.url, "--policy-model"]
         run(*collect, "--store", "base", *to_policy, policy.model, *agent, cwd=folder)
-        train = [BIN / "agentlight-train", "base", "--output", "out", "--epochs", 1, "--rollouts-per-step", 4]
+        train = [BIN / "agentlight-train", "base", "--output", "out", "--epochs", 2, "--rollouts-per-step", 4]
+        train += ["--learning-rate", 1e-3]  # so that the change is many times that of rounding
         trained = run(*train, "--publish", policy.url, cwd=folder)
         (adapter,) = (folder / "out" / "published").iterdir()
         run(*collect, "--store", "adapter", *to_policy, adapter.name, *agent, cwd=folder)

@@ -116,7 +116,8 @@ def test_ctrl_c_of_the_terminal_reaches_the_agent_once(launch: Any, script: Any)
 
 
 def test_an_agent_that_dies_of_ctrl_c_is_interrupted(launch: Any) -> None:
-    process = launch.start(PYTHON, "-c", "import time; print('ready', flush=True); time.sleep(20)")
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a test run in the background
+    process = launch.start(PYTHON, "-c", f"{heed}; import time; print('ready', flush=True); time.sleep(20)")
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) == 130

@@ -27,7 +27,7 @@ DOORS = re.compile(
     | filelike:(_watched|watch|Tee\..*)
     | transports\.\w+:(
         _wire | patch\.<locals>.*  # the function in the place of the library's
-        | _?(Async)?Wire\.(begin|end|send|receive|read|replace|watch|_request|_outgoing|_restored|_change_headers)
+        | _?(Async)?Wire\.(begin|end|send|read|replace|watch|_request|_outgoing|_restored|_change_headers)
         | _watched_\w+\.<locals>\.Watched.* | _Stream\..* | _File\..*  # the reply's bytes
         | _is_preloaded | _NoProtocol\..*
       )
@@ -88,7 +88,9 @@ def test_an_error_in_any_of_our_functions_leaves_the_agents_replies_as_they_are(
         if name not in reached:
             if line["with"] != [sampled.get(one) for one in asked]:
                 wrong.append((name, line["with"]))
-            if found + line["lost"] < 2 and not MUTE.fullmatch(name):
+            # A library that could not be patched is said once, not with each of its calls.
+            needed = 1 if name.startswith(f"{OURS}.imports:") or name.endswith(":patch") else 2
+            if found + line["lost"] < needed and not MUTE.fullmatch(name):
                 unsaid.append((name, found, line["lost"]))
         whole = ([sampled.get(one) for one in after], [1, 1])
         if line["after"] and (line["after"], [recorded.get(one) for one in after]) != whole:

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM
 
 from agentlight_trainer import TrainConfig
 from agentlight_trainer.errors import PublishError, SettingError
-from agentlight_trainer.publish import publish
+from agentlight_trainer.publish import Proof, publish
 from agentlight_trainer.train import train
 
 
@@ -119,3 +119,10 @@ def test_a_server_that_is_not_there_is_one_error(config: TrainConfig):
     with pytest.raises(PublishError, match="cannot be reached"):
         train(replace(config, publish="http://127.0.0.1:9"))
     assert (Path(config.output) / "adapter" / "adapter_model.safetensors").is_file()
+
+
+def test_a_change_within_rounding_is_said_and_not_judged():
+    """Moved by 0.04 where rounding alone moves by 0.03: nothing is proven, either way. Three times that is clear."""
+    unclear = Proof(served=0.05, expected=0.04, slope=0.3, gap=0.04, noise=0.03)
+    assert not unclear.is_clear and "too little to tell from rounding (0.030)" in str(unclear)
+    assert Proof(served=0.12, expected=0.12, slope=1.0, gap=0.04, noise=0.03).is_clear

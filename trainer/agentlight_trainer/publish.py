@@ -20,7 +20,7 @@ from agentlight_trainer.trajectory import Sample
 
 PROBES = 4
 PROBE_TOKENS = 512
-TOO_SMALL = 0.005  # a mean change of log-probs below it drowns in bfloat16 rounding
+CLEAR = 2.0  # a mean change of log-probs is told from rounding when it is so many times as large
 TIMEOUT_SECONDS = 120
 
 
@@ -32,11 +32,18 @@ class Proof:
     expected: float
     slope: float  # 1 when the server serves exactly this adapter, 0 when it serves the base
     gap: float  # mean |served - trainer's| under the new name
+    noise: float  # the same under the base's name: what rounding does
+
+    @property
+    def is_clear(self) -> bool:
+        """The change is larger than rounding, which otherwise pulls the slope towards 0."""
+        return self.expected >= CLEAR * self.noise
 
     def __str__(self) -> str:
+        unclear = "" if self.is_clear else f", too little to tell from rounding ({self.noise:.3f})"
         return (
             f"served log-probs moved by {self.served:.3f}, the trainer's by {self.expected:.3f} "
-            f"(slope {self.slope:.2f}); they agree to {self.gap:.3f}"
+            f"(slope {self.slope:.2f}){unclear}; they agree to {self.gap:.3f}"
         )
 
 
@@ -57,7 +64,7 @@ def publish(url: str, adapter: Path, learner: Policy, samples: Sequence[Sample])
     shutil.copytree(adapter, kept, dirs_exist_ok=True)
     _request(url, "/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(kept)})
     proof = prove(url, base, name, learner, samples)
-    if proof.expected >= TOO_SMALL and not 0.5 < proof.slope < 2.0:
+    if proof.is_clear and not 0.5 < proof.slope < 2.0:
         raise PublishError(f"{url} took {name} but does not serve it: {proof}; restart the server and publish again")
     return name, proof
 
@@ -80,6 +87,7 @@ def prove(url: str, base: str, name: str, learner: Policy, samples: Sequence[Sam
         expected=float(expected.abs().mean()),
         slope=float((served * expected).sum() / (expected * expected).sum().clamp(min=1e-12)),
         gap=float((served_new - new).abs().mean()),
+        noise=float((served_old - old).abs().mean()),
     )
 
 

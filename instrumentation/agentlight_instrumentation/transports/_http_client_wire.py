@@ -75,7 +75,7 @@ class Wire:
         """What `getresponse` returns."""
         response = error = None
         try:
-            response = self.receive()
+            response = type(self._sent_on).getresponse(self._sent_on)
         except BaseException as caught:
             error = caught
         try:
@@ -83,14 +83,9 @@ class Wire:
         finally:
             del error
 
-    def receive(self) -> Any:
-        response = type(self._sent_on).getresponse(self._sent_on)
-        response.agentlight_connection = self._sent_on  # which is closed when nobody holds it
-        return response
-
     def send(self, edit: Edit | None) -> Any:
         self._request(edit)
-        return self.receive()
+        return type(self._sent_on).getresponse(self._sent_on)
 
     def get(self, edit: Edit) -> Any:
         connection = self._connect(edit.url)
@@ -116,6 +111,7 @@ class Wire:
         return self.watch(response)
 
     def watch(self, response: Any) -> Any:
+        response.agentlight_connection = self._sent_on  # which is closed when nobody holds it
         if self.exchange.decodes:
             del response.headers["content-encoding"], response.headers["content-length"]
         return watch(response, self.exchange, _File)
