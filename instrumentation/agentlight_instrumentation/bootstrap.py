@@ -28,10 +28,10 @@ def start(*, carry: bool = False) -> None:
     if carry or any(function.kind in ("rollout", "role") for function in functions):
         libraries |= dict.fromkeys(CARRYING, "carriers")
     hook = Hook(libraries, [*functions, *(settings.Function("framework", *words) for words in FRAMEWORKS)])
+    present = hook.take_present()
     sys.meta_path.insert(0, hook)
-    for name, file in libraries.items():
-        if name in sys.modules:
-            patch(name, file, sys.modules[name])
+    for name in present:
+        patch(name, libraries[name], sys.modules[name])
     if functions:
         from agentlight_instrumentation.script import claim
 

@@ -74,10 +74,20 @@ class Hook:
 
     def _catch_up(self) -> None:
         """Patch what a finder of the agent's, ahead of this one, has loaded meanwhile."""
-        for name in [name for name in self._unseen if name in sys.modules]:
-            if not getattr(getattr(sys.modules[name], "__spec__", None), "_initializing", False):
-                self._unseen.discard(name)
-                patch(name, self.libraries[name], sys.modules[name])
+        for name in self.take_present():
+            patch(name, self.libraries[name], sys.modules[name])
+
+    def take_present(self) -> list[str]:
+        """The libraries that are loaded and have not been patched; all at once, for patching one imports others."""
+        present = [
+            name
+            for name in self.libraries
+            if name in self._unseen
+            and name in sys.modules
+            and not getattr(getattr(sys.modules[name], "__spec__", None), "_initializing", False)
+        ]
+        self._unseen.difference_update(present)
+        return present
 
 
 def _after_load(loader: Any, name: str, file: str) -> None:
