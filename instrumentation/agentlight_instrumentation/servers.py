@@ -24,6 +24,7 @@ NEUTRAL = {
 MODEL_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 _known: dict[str, dict[str, Any]] | None = None
+_first: dict[str, dict[str, dict[str, Any]]] = {}
 _asked: set[tuple[str, str]] = set()
 
 
@@ -122,8 +123,9 @@ def _table() -> dict[str, dict[str, Any]]:
         import json
 
         known = json.loads(given)
-    _known = known
-    return known
+    # Of threads that come at once one makes the table: what another put into its own would be lost.
+    _known = _first.setdefault("table", known)
+    return _known
 
 
 def _defaults(root: str | None) -> dict[str, Any] | None:
