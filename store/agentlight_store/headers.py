@@ -77,15 +77,15 @@ def add_reward(environment: Environment, rollout_id: str, value: float, name: st
 
 def add_event(
     environment: Environment, rollout_id: str, *, kind: str, name: str, role: str, content: Any,
-    started_at: float | None = None,
+    started_at: float | None = None, ended_at: float | None = None,
 ) -> None:  # fmt: skip
-    """Record what happened between the calls: `kind` is "tool" or "observation", `content` any value."""
+    """Record what happened between the calls: `kind` is "tool", "observation" or "span", `content` any value."""
     now = time.time()
     started_at = now if started_at is None else started_at
     rollout = key_of(rollout_id)
     key = EVENTS + rollout + int(started_at * 1e9).to_bytes(8, "big") + os.urandom(4)
     event = {"kind": kind, "name": name, "role": role, "content": content, "pid": os.getpid()}
-    record = pack(event | {"started_at": started_at, "ended_at": now})
+    record = pack(event | {"started_at": started_at, "ended_at": ended_at or now})
 
     def write(txn: Any) -> None:
         txn.put(HEADERS + rollout, new_header(started_at), overwrite=False)

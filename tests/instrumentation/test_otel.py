@@ -58,3 +58,24 @@ exec({AGENT!r})
     _, trace, _ = done.stdout.splitlines()
     (rollout,) = Store.open(tmp_path / "store").rollouts()
     assert [span.trace for span in rollout.spans] == [trace, None]
+
+
+def test_the_exporter_records_what_other_instrumentors_saw(server, tmp_path):
+    """A span of the agent's own, and one within it, are events with their attributes and the trace of the call."""
+    agent = f"""
+from opentelemetry import trace
+tracer = trace.get_tracer("mine")
+with tracer.start_as_current_span("plan", attributes={{"step": 1, "tags": ["a", "b"]}}):
+    with tracer.start_as_current_span("ask"):
+        exec({AGENT!r})
+"""
+    store = str(tmp_path / "store")
+    done = run(server, tmp_path, agent, AGENTLIGHT_STORE=store, OTEL_TRACES_EXPORTER="agentlight")
+    assert done.stdout == "200\n", done.stderr
+    (rollout,) = Store.open(store).rollouts()
+    events = {event.name: event for event in rollout.events if event.name in ("plan", "ask")}
+    plan, ask = events["plan"], events["ask"]
+    assert (plan.kind, plan.content["attributes"]) == ("span", {"step": 1, "tags": ["a", "b"]})
+    assert ask.content["parent"] == plan.content["trace"].split("-")[1]
+    assert [span.trace for span in rollout.spans] == [ask.content["trace"]]
+    assert plan.started_at <= ask.started_at <= ask.ended_at <= plan.ended_at

@@ -29,6 +29,7 @@ SPEAKS = {
     "lang_graph": "chat completions",
     "autogen": "chat completions",
     "openai_agents": "chat completions",
+    "agent_lightning": "chat completions",
 }
 LIBRARIES = ("requests", "aiohttp", "httpx2", "httpx")
 

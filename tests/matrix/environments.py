@@ -49,6 +49,7 @@ ENVIRONMENTS = (
     Environment("langchain", "3.12", ("langchain>=1", "langchain-openai", "langgraph>=1"), ("lang_graph",)),
     Environment("autogen", "3.11", ("autogen-agentchat>=0.7", "autogen-ext[openai]"), ("autogen",)),
     Environment("openai-agents", "3.13", ("openai-agents>=0.20",), ("openai_agents",)),
+    Environment("agent-lightning", "3.12", ("agentlightning==0.3.*", "openai>=2"), ("agent_lightning",)),
 )
 
 

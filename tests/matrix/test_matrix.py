@@ -21,7 +21,7 @@ CASES = [
     for program in environment.programs
 ]
 ROLES = {
-    "lang_graph": ["agent", "planner", "writer", "streamer", "helper"],
+    "lang_graph": ["agent", "planner", "writer", "streamer", "helper", "careful-sql-writer", "careful-sql-writer"],
     "autogen": ["writer", "critic"],
     "openai_agents": ["Writer", "Streamer", "Looker"],
 }
@@ -29,6 +29,15 @@ TOOLS = {
     "lang_graph": [("search", "found cats")],
     "autogen": [("search", "found cats")],
     "openai_agents": [("look", "rain in épsilon")],
+}
+REWARDS = {"agent_lightning": {"syntax": 0.25, "goal": 0.75, "reward": 0.5}}  # the last one of a name
+OBSERVED = {
+    "agent_lightning": [
+        ("message", "looked at the table"),
+        ("object", {"rows": 3}),
+        ("exception", {"type": "ValueError", "message": "no such column"}),
+        ("annotation", {"phase": "planning"}),
+    ]
 }
 # Without our middleware in the server, these formats have no ids, or not in a stream: docs/capture.md.
 WITHOUT_IDS = ("anthropic_messages", "openai_responses")
@@ -75,3 +84,6 @@ def test_what_was_answered_is_recorded(
     if program in ROLES:
         assert [span.role for span in rollout.spans] == ROLES[program]
         assert [(event.name, event.content["result"]) for event in rollout.events] == TOOLS[program]
+    if program in REWARDS:
+        assert rollout.rewards == REWARDS[program]
+        assert [(event.name, event.content) for event in rollout.events] == OBSERVED[program]

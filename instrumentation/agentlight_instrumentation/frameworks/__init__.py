@@ -5,6 +5,12 @@ functions costs the roles and tools, never a call.
 """
 
 FRAMEWORKS = (
+    ("agentlightning.emitter.annotation:emit_annotation", "agent_lightning.Event"),
+    ("agentlightning.emitter.exception:emit_exception", "agent_lightning.Event"),
+    ("agentlightning.emitter.message:emit_message", "agent_lightning.Event"),
+    ("agentlightning.emitter.object:emit_object", "agent_lightning.Event"),
+    ("agentlightning.emitter.reward:emit_reward", "agent_lightning.Reward"),
+    ("agentlightning.emitter.reward:reward.<locals>.wrap_result", "agent_lightning.DecoratedReward"),
     ("agents.run_internal.run_loop:run_single_turn", "openai_agents.Speaker"),
     ("agents.run_internal.run_loop:run_single_turn_streamed", "openai_agents.Speaker"),
     ("agents.tool:_invoke_function_tool_with_metadata", "openai_agents.UsedTool"),

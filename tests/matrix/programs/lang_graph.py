@@ -1,9 +1,10 @@
-"""LangChain and LangGraph: plain, in nodes (sync, async, streamed), a named agent with a tool, structured output."""
+"""LangChain and LangGraph: plain, in nodes (sync, async, streamed), a tool, a named agent, a chain without a name."""
 
 import asyncio
 import sys
 
 from langchain.agents import create_agent
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -39,3 +40,6 @@ print(llm.invoke("hello").content)
 print([part.content for part in asyncio.run(graph.compile().ainvoke({"messages": [("user", "hi")]}))["messages"]])
 print(search.invoke({"query": "cats"}))
 print(create_agent(llm, tools=[], name="helper").invoke({"messages": [("user", "hi")]})["messages"][-1].content)
+chain = ChatPromptTemplate([("system", "You are a careful SQL writer since 2024."), ("user", "{question}")]) | llm
+print(chain.invoke({"question": "how many"}).content)
+print("".join(part.content for part in chain.stream({"question": "how many"})))
