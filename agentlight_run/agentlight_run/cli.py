@@ -85,6 +85,8 @@ OPTIONS: tuple[tuple[str, str | None, Any, str], ...] = (
     ("--trace-sampling-rate", "SHARE", _share, "record this share of the rollouts (default 1)"),
     ("--reward-threshold", "R", float, "... and each one with at least this reward"),
     ("--max-span-per-minute", "N", _positive, "record whole rollouts only up to so many calls a minute and process"),
+    ("--async-data-upload", None, bool, "commit from a thread: a killed process may lose what waits (up to 1,000)"),
+    ("--profile", None, bool, "say at the end where the time of capture went"),
     ("--config", "FILE", str, "settings from a YAML file; flags win"),
     ("--resume", None, bool, "with --tasks: run only what the store lacks"),
     ("--strict", None, bool, "exit with 3 when the agent ends well but not all was captured"),

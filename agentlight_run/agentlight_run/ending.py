@@ -8,7 +8,7 @@ from agentlight_run import events
 from agentlight_run.child import TIMED_OUT
 from agentlight_run.cli import named_functions
 from agentlight_run.single import say
-from agentlight_run.summary import Totals, closing_line, warnings
+from agentlight_run.summary import Totals, closing_line, notes, warnings
 from agentlight_store import headers
 from agentlight_store.environment import Environment
 from agentlight_store.errors import AgentlightError
@@ -51,6 +51,8 @@ class Ending:
         self._try(lambda: self.totals.take(self.store, self.rollout_id, status, events.take(self.report), options))
         for line in warnings(self.totals, options.command, named_functions(options)):
             say(f"warning: {line}")
+        for line in notes(self.totals):
+            say(line)
         print(closing_line(self.totals, options.store), file=sys.stderr, flush=True)
         failed = options.strict and exit_code == 0 and not (self.recorded and self.totals.complete)
         return INCOMPLETE if failed else exit_code

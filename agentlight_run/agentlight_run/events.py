@@ -6,6 +6,10 @@ import json
 import os
 from collections import Counter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Events:  # no dataclass: with what they import, the launcher would be busy longer than a short agent runs
     """Of one rollout, or of many added up; texts are counted by how often they were said."""
@@ -18,6 +22,8 @@ class Events:  # no dataclass: with what they import, the launcher would be busy
         self.reward_called = 0
         self.rollouts: list[str] = []  # ids of those that began with a call of a --rollout function
         self.over_limit: set[str] = set()  # ids of those that had more calls than are to be recorded
+        self.profile: dict[str, tuple[int, int]] = {}  # part of capture -> how often, ns in all
+        self.queued: int | None = None  # the most spans that waited to be committed, where they wait
         self.observed: set[tuple[str, str]] = set()  # functions that the command line names, as (flag, target)
         self.missing: dict[tuple[str, str], str] = {}  # and why one could not be observed
 
@@ -29,8 +35,19 @@ class Events:  # no dataclass: with what they import, the launcher would be busy
         self.reward_called += other.reward_called
         self.rollouts += other.rollouts
         self.over_limit |= other.over_limit
+        for part, (times, spent) in other.profile.items():
+            self.add_profile(part, times, spent)
+        self.add_queued(other.queued)
         self.observed |= other.observed
         self.missing |= other.missing
+
+    def add_profile(self, part: str, times: int, spent: int) -> None:
+        before = self.profile.get(part, (0, 0))
+        self.profile[part] = (before[0] + times, before[1] + spent)
+
+    def add_queued(self, most: int | None) -> None:
+        if most is not None:
+            self.queued = max(most, self.queued or 0)
 
 
 def take(path: str) -> Events:
@@ -52,7 +69,7 @@ def take(path: str) -> Events:
     return events
 
 
-def _count(events: Events, event: dict[str, str]) -> None:
+def _count(events: Events, event: dict[str, Any]) -> None:
     match event.get("event"):
         case "started":
             events.started += 1
@@ -68,6 +85,10 @@ def _count(events: Events, event: dict[str, str]) -> None:
             events.rollouts.append(event["id"])
         case "over-limit":
             events.over_limit.add(event["id"])
+        case "profile":
+            events.add_profile(event["part"], event["times"], event["ns"])
+        case "queue":
+            events.add_queued(event["most"])
         case "observed":
             events.observed.add((f"--{event['kind']}", event["target"]))
         case "function-missing":

@@ -22,7 +22,7 @@ from agentlight_run.progress import Progress, progress
 from agentlight_run.running import Running
 from agentlight_run.sampling import variables
 from agentlight_run.single import policies_of, say
-from agentlight_run.summary import Totals, closing_line, warnings
+from agentlight_run.summary import Totals, closing_line, notes, warnings
 from agentlight_run.tasks import PLACEHOLDER, Task, missing, read_tasks
 from agentlight_store import Store, new_rollout_id
 
@@ -150,6 +150,8 @@ def _done(store: Store) -> Counter[str]:
 def _conclude(totals: Totals, options: Any, interrupted: int | None, wanted: int) -> int:
     for line in warnings(totals, options.command, named_functions(options)) if totals.rollouts else []:
         say(f"warning: {line}")
+    for line in notes(totals):
+        say(line)
     print(closing_line(totals, options.store), file=sys.stderr, flush=True)
     if interrupted is not None:
         left = wanted - totals.statuses["ok"] - totals.statuses["failed"]

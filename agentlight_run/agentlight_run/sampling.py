@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 def variables(options: Any) -> dict[str, str]:
     """What the agent's process is told. With a reward threshold it records all: the decision falls later."""
-    told = {settings.CANARY: options.canary, settings.MAX_SPANS: options.max_span_per_minute}
+    told: dict[str, Any] = {settings.CANARY: options.canary, settings.MAX_SPANS: options.max_span_per_minute}
     if options.reward_threshold is None:
         told[settings.SAMPLING_RATE] = options.trace_sampling_rate
+    told[settings.PROFILE], told[settings.ASYNC] = options.profile or None, options.async_data_upload or None
     return {name: str(value) for name, value in told.items() if value is not None}
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agentlight_store.environment import Environment
 
 ISOLATING = {"I": "-I", "E": "-E", "S": "-S"}  # Python's flags that keep our sitecustomize from running
+TIMEOUTS_SAID = 0.05  # share of the calls above which they are said
 WORDS = {"failed": "failed", "timeout": "timed out", "interrupted": "interrupted", "running": "not recorded to the end"}
 
 
@@ -30,6 +31,7 @@ class Totals:
         self.statuses: Counter[str] = Counter()
         self.not_trainable: Counter[str] = Counter()  # reasons, of calls that the agent got a reply to
         self.dropped: Counter[str] = Counter()  # reasons, of rollouts that were not to be recorded
+        self.timed_out = 0  # calls
         self.silent = 0  # rollouts that ended well without one captured call
         self.events = Events()
 
@@ -68,6 +70,7 @@ class Totals:
         if rollout.reward is not None:
             self.rewards.append(rollout.reward)
         for span in rollout.spans:
+            self.timed_out += span.timed_out
             if span.status == "ok" and span.reason is not None:
                 self.not_trainable[span.reason] += 1
 
@@ -101,6 +104,8 @@ def warnings(totals: Totals, command: list[str], functions: list[tuple[str, str]
             lines.append(f"not everything was recorded: {len(events.lost) - 3} other reasons")
     for reason, calls in totals.not_trainable.most_common(2):
         lines.append(f"{calls:,} of {_count(totals.calls, 'call')} cannot be trained on: {reason}")
+    if totals.timed_out > TIMEOUTS_SAID * totals.calls:
+        lines.append(f"{totals.timed_out:,} of {_count(totals.calls, 'call')} timed out")
     for flag, target in functions:
         missing = events.missing.get((flag, target))
         if missing is None and (flag, target) not in events.observed:
@@ -109,6 +114,16 @@ def warnings(totals: Totals, command: list[str], functions: list[tuple[str, str]
             missing = f"{target} was never called"
         if missing is not None:
             lines.append(f"no reward was recorded: {missing}" if flag == "--reward" else f"{flag} {target}: {missing}")
+    return lines
+
+
+def notes(totals: Totals) -> list[str]:
+    """What --profile and --async-data-upload ask to be told, a line each."""
+    events, lines = totals.events, []
+    if events.queued is not None:
+        lines.append(f"at most {_count(events.queued, 'call')} waited to be committed (1,000 may)")
+    for part, (times, spent) in sorted(events.profile.items(), key=lambda one: -one[1][1]):
+        lines.append(f"profile: {part:22} {times:9,} times {spent / 1e6:9,.1f} ms {spent / times / 1e3:10,.1f} us each")
     return lines
 
 

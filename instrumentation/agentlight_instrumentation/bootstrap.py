@@ -27,6 +27,10 @@ def start(*, carry: bool = False) -> None:
     libraries = {name: f"transports.{file}" for name, file in TRANSPORTS.items()}
     if carry or any(function.kind in ("rollout", "role") for function in functions):
         libraries |= dict.fromkeys(CARRYING, "carriers")
+    if settings.get(settings.PROFILE):
+        from agentlight_instrumentation import profile
+
+        profile.start()
     hook = Hook(libraries, [*functions, *(settings.Function("framework", *words) for words in FRAMEWORKS)])
     present = hook.take_present()
     sys.meta_path.insert(0, hook)

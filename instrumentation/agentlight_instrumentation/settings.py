@@ -24,6 +24,8 @@ CANARY = "AGENTLIGHT_CANARY"  # share of the rollouts that go to the policy; the
 SAMPLING_RATE = "AGENTLIGHT_SAMPLING_RATE"  # share of the rollouts that are recorded
 MAX_SPANS = "AGENTLIGHT_MAX_SPANS_PER_MINUTE"  # that a process records; a rollout with one more is left out as a whole
 SERVERS = "AGENTLIGHT_SERVERS"  # JSON {origin: what servers.describe made of it}
+PROFILE = "AGENTLIGHT_PROFILE"  # set: each part of capture is timed
+ASYNC = "AGENTLIGHT_ASYNC"  # set: spans are committed by a thread
 RAISE = "AGENTLIGHT_RAISE"  # set by our own tests: an error of ours surfaces
 
 

@@ -28,5 +28,11 @@ def store() -> Store:
 
 def record(rollout_id: str, span: Span) -> None:
     """Commit the span, unless its rollout is left out. Raises as `store` does."""
-    if not sampling.is_left_out(rollout_id):
+    if sampling.is_left_out(rollout_id):
+        return
+    if settings.get(settings.ASYNC) is None:
         store().append(rollout_id, span)
+    else:
+        from agentlight_instrumentation import writer
+
+        writer.put(rollout_id, span)

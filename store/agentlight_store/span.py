@@ -75,6 +75,11 @@ class Span:
         return self.choices[0].completion_logprobs if self.choices else None
 
     @property
+    def timed_out(self) -> bool:
+        """By what the HTTP library called its error (ReadTimeout, TimeoutError, ...), or the server's 408 or 504."""
+        return self.status != "ok" and ("timeout" in (self.error or "").lower() or self.http_status in (408, 504))
+
+    @property
     def prompt_tokens(self) -> int:
         return len(self.prompt_ids) if self.prompt_ids is not None else self.usage.get("input_tokens", 0)
 

@@ -11,7 +11,11 @@ from agentlight_store.store import Store
 
 
 def stats(store: Store) -> dict[str, Any]:
-    """Counts over the whole store; reward means are over the rollouts that have a finite score of that name."""
+    """Counts over the whole store; reward means are over the rollouts that have a finite score of that name.
+
+    `trajectory_collection_rate` is the share of rollouts with a reward and a call that can be trained on,
+    `agent.step.timeout_rate` the share of calls that ended in a timeout.
+    """
     calls: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     models: Counter[str] = Counter()
@@ -20,7 +24,7 @@ def stats(store: Store) -> dict[str, Any]:
     arms: dict[str, list[float]] = {"policy": [], "own": []}
     dropped = Counter(header[DROPPED] for _, header in store.headers() if DROPPED in header)
     tasks: set[str] = set()
-    prompt_tokens = completion_tokens = 0
+    prompt_tokens = completion_tokens = timed_out = collected = 0
     for rollout in store.rollouts():
         rollouts[rollout.status] += 1
         if rollout.task_id is not None:
@@ -30,21 +34,26 @@ def stats(store: Store) -> dict[str, Any]:
         for name, value in rollout.rewards.items():
             if math.isfinite(value):
                 rewards.setdefault(name, []).append(value)
+        collected += rollout.reward is not None and any(span.trainable for span in rollout.spans)
         prompt_tokens += rollout.prompt_tokens
         completion_tokens += rollout.completion_tokens
         for span in rollout.spans:
             calls[span.status] += 1
             calls["trainable"] += span.trainable
+            timed_out += span.timed_out
             models[span.policy_version or span.model] += 1
             if span.reason is not None:
                 reasons[span.reason] += 1
+    made = sum(calls.values()) - calls["trainable"]
     return {
         "rollouts": sum(rollouts.values()),
         "rollouts_by_status": dict(rollouts),
         "tasks": len(tasks),
-        "calls": sum(calls.values()) - calls["trainable"],
+        "trajectory_collection_rate": collected / sum(rollouts.values()) if rollouts else None,
+        "calls": made,
         "calls_by_state": dict(calls),
         "not_trainable_because": dict(reasons),
+        "agent.step.timeout_rate": timed_out / made if made else None,
         "calls_by_model": dict(models),
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,

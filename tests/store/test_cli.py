@@ -114,6 +114,8 @@ def test_stats_json_counts(path: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert figures["not_trainable_because"] == {"the call failed: x": 1}
     assert (figures["prompt_tokens"], figures["completion_tokens"]) == (2, 3)
     assert figures["mean_reward"] == {"reward": 0.5}
+    assert figures["agent.step.timeout_rate"] == 0.0  # of 2 calls
+    assert figures["trajectory_collection_rate"] == 0.5  # 1 of 2 rollouts has a score and a call to train on
 
 
 def test_check_says_clean_or_exits_1(path: str, capsys: pytest.CaptureFixture[str]) -> None:

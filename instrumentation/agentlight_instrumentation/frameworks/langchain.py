@@ -26,9 +26,9 @@ class Speaker(Role):
 
 
 def _system_prompt(arguments: dict[str, Any]) -> str:
-    messages = arguments["messages"][0] if arguments.get("messages") else arguments.get("input")
+    messages: Any = arguments["messages"][0] if arguments.get("messages") else arguments.get("input")
     messages = messages.to_messages() if hasattr(messages, "to_messages") else messages
-    first = messages[0] if isinstance(messages, list) and messages else None
+    first: Any = messages[0] if isinstance(messages, list) and messages else None
     text = first.content if getattr(first, "type", "") == "system" else ""
     return text if isinstance(text, str) else ""
 
