@@ -6,12 +6,16 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
+from agentlight_store import exports
 from agentlight_store.check import check
+from agentlight_store.doctor import REMEDIES, findings
 from agentlight_store.errors import AgentlightError
 from agentlight_store.otlp import DEFAULT_ENDPOINT, export, traces_url
+from agentlight_store.printing import cell, print_json, print_table
 from agentlight_store.rollout import Event
 from agentlight_store.scoring import load_scorer, score
 from agentlight_store.span import Span
@@ -58,15 +62,27 @@ def _parser() -> argparse.ArgumentParser:
     command = add("score", _score, "score every rollout with f(rollout) -> float | None")
     command.add_argument("scorer", metavar="FILE.py:FUNCTION", help="a function of one agentlight_store.Rollout")
     command.add_argument("--name", help="keep the scores under this name (default: the function's)")
-    command = add("export", _export, "send the rollouts to an OpenTelemetry collector (OTLP over HTTP)", json=False)
+    add("doctor", _doctor, "name each place where a conversation does not extend itself, with both texts")
+    command = add("export", _export, "send the rollouts to a collector, or write them for other trainers", json=False)
     command.add_argument(
-        "--endpoint", metavar="URL", help=f"(default: $OTEL_EXPORTER_OTLP_ENDPOINT, {DEFAULT_ENDPOINT})"
+        "--format",
+        choices=["otlp", *exports.FORMATS],
+        default="otlp",
+        help="otlp (default) is sent, others are written",
     )
-    command.add_argument("--format", choices=["otlp"], default="otlp", help="of what is sent")
+    command.add_argument(
+        "--endpoint", metavar="URL", help=f"of otlp (default: $OTEL_EXPORTER_OTLP_ENDPOINT, {DEFAULT_ENDPOINT})"
+    )
+    command.add_argument(
+        "--output", metavar="FILE", help="JSONL, or Parquet if it ends so (default: STORE-FORMAT.jsonl)"
+    )
+    command.add_argument("--min-reward", type=float, metavar="R", help="only rollouts with at least this reward")
     return parser
 
 
 def _export(options: Any) -> int:
+    if options.format != "otlp":
+        return _write(options)
     endpoint = traces_url(options.endpoint)
     store = Store.open(options.store)
     rollouts, sent = len(store.rollout_ids()), 0
@@ -78,19 +94,49 @@ def _export(options: Any) -> int:
     return 0
 
 
+def _write(options: Any) -> int:
+    path = options.output or f"{os.path.basename(os.path.abspath(options.store))}-{options.format}.jsonl"
+    rollouts = Store.open(options.store).rollouts()
+    number = exports.write(exports.rows(rollouts, options.format, options.min_reward), path)
+    print(f"agentlight-store: {number:,} rows of {options.format} -> {path}", file=sys.stderr)
+    return 0
+
+
+def _doctor(options: Any) -> int:
+    found = findings(Store.open(options.store))
+    if options.json:
+        return print_json(found)
+    counts: Counter[str] = Counter()
+    for one in found:
+        counts[one["break"]] += 1
+        print(
+            f"{one['rollout_id']} call {one['call']} ({one['role']}) does not extend call {one['continues_call']}:"
+            f" {one['break']}\n  sampled  {one['sampled']!r} {one['sampled_ids']}\n"
+            f"  sent     {one['sent']!r} {one['sent_ids']}"
+        )
+    for name, number in counts.most_common():
+        print(f"{number:,} x {name}: {REMEDIES[name]}")
+    print(
+        f"{options.store}: {sum(counts.values()):,} breaks"
+        if counts
+        else f"{options.store}: every conversation extends itself"
+    )
+    return 0
+
+
 def _ls(options: Any) -> int:
     lines = (rollout_line(rollout) for rollout in Store.open(options.store).rollouts())
     if options.json:
-        return _print_json(lines)
+        return print_json(lines)
     columns = ("rollout_id", "task_id", "status", "calls", "prompt_tokens", "completion_tokens", "reward")
-    rows = [[_cell(line[column]) for column in columns] for line in lines]
-    return _print_table(["rollout", "task", "status", "calls", "prompt", "completion", "reward"], rows)
+    rows = [[cell(line[column]) for column in columns] for line in lines]
+    return print_table(["rollout", "task", "status", "calls", "prompt", "completion", "reward"], rows)
 
 
 def _show(options: Any) -> int:
     rollout = Store.open(options.store).rollout(options.rollout)
     if options.json:
-        return _print_json(span_line(span, rollout.task_id) for span in rollout.spans)
+        return print_json(span_line(span, rollout.task_id) for span in rollout.spans)
     from rich.console import Console
     from rich.markup import escape
 
@@ -125,18 +171,18 @@ def _show_call(console: Any, number: int, span: Span) -> None:
 def _stats(options: Any) -> int:
     figures = stats(Store.open(options.store))
     if options.json:
-        return _print_json([figures])
+        return print_json([figures])
     rows = []
     for name, value in figures.items():
         items = value.items() if isinstance(value, dict) else [("", value)]
-        rows += [[f"{name} {key}".strip().replace("_", " "), _cell(item)] for key, item in items]
-    return _print_table(["", ""], rows)
+        rows += [[f"{name} {key}".strip().replace("_", " "), cell(item)] for key, item in items]
+    return print_table(["", ""], rows)
 
 
 def _check(options: Any) -> int:
     findings = check(options.store)
     if options.json:
-        _print_json({"finding": finding} for finding in findings)
+        print_json({"finding": finding} for finding in findings)
     else:
         print("\n".join(findings) or f"{options.store}: clean")
     return 1 if findings else 0
@@ -154,30 +200,3 @@ def _score(options: Any) -> int:
     mean = f", mean {sum(scored) / len(scored):.3f}" if scored else ""
     print(f"agentlight-store: {len(scored)} of {len(values)} rollouts scored as {name!r}{mean}", file=sys.stderr)
     return 0
-
-
-def _print_json(lines: Iterable[dict[str, Any]]) -> int:
-    for line in lines:
-        print(as_json(line))
-    return 0
-
-
-def _print_table(header: list[str], rows: list[list[str]]) -> int:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*header, box=None, pad_edge=False, show_header=any(header))
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    # Piped into a file or another program, a row is neither folded nor cut.
-    Console(width=None if sys.stdout.isatty() else 10_000).print(table)
-    return 0
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -31,7 +31,14 @@ def begin(
     command: list[str] | None = None,
     arm: str | None = None,
 ) -> None:
-    """Write the rollout's header; a header that is already there keeps what this call leaves out."""
+    """Write the rollout's header; a header that is already there keeps what this call leaves out.
+
+    Keys that stand in `command` are not written.
+    """
+    if command is not None:
+        from agentlight_store.redaction import redacted_command  # the launcher has started the agent by now
+
+        command = redacted_command(command, os.environ)
     given = {"task_id": task_id, "task": task, "started_at": started_at, "command": command, ARM: arm}
     _update(environment, rollout_id, {name: value for name, value in given.items() if value is not None})
 

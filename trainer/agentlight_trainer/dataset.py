@@ -46,7 +46,7 @@ def read(config: TrainConfig) -> Dataset:
         for rollout in Store.open(path).rollouts():
             if rollout.rollout_id in rewards:
                 continue  # the same store given twice, or a copy of it
-            made = build(rollout, component=config.component, defaults=_defaults(config.model))
+            made = build(rollout, components=config.component, defaults=_defaults(config.model))
             trajectories.add(made)
             rewards[rollout.rollout_id], reason = reward_of(rollout, config.reward_name)
             if not made.samples:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from agentlight_store import Choice, Rollout, Span
+from agentlight_store import Choice, Rollout, Span, lineage
 
 LOWEST_LOGPROB = -9998.0  # vLLM writes -9999.0 where it has no finite log-prob
 
@@ -37,6 +37,7 @@ class Turn:
     """One call within a sample: the tokens `start:stop` were sampled by `version` under `setting`."""
 
     span_id: str
+    number: int  # of the call in its rollout, from 0
     start: int
     stop: int
     version: str
@@ -84,83 +85,59 @@ class Trajectories:
             getattr(self, name).update(getattr(other, name))
 
 
-@dataclass
-class _Node:
-    """A choice of a call, as a place where a later prompt may continue."""
-
-    span: Span
-    choice: Choice
-    tokens: bytes  # prompt + completion, uint32
-    parent: _Node | None
-    opened: bool  # False for one of n > 1 until a later prompt shows that the program used it
-    sample: Sample | None = None
-
-
 Defaults = Callable[[str | None], dict[str, Any]]
 
 
 def build(
-    rollout: Rollout, *, component: str | None = None, defaults: Defaults = lambda model_root: {}
+    rollout: Rollout, *, components: Collection[str] = (), defaults: Defaults = lambda model_root: {}
 ) -> Trajectories:
     """Attach each call to the longest exact prefix among the earlier ones of its role, then read off the samples.
 
-    `defaults` gives a model's own sampling settings, which a server applies to what a request leaves unset.
+    `components` are the roles to train, none is all. `defaults` gives a model's own sampling settings, which a
+    server applies to what a request leaves unset.
     """
     made = Trajectories(calls=len(rollout.spans))
-    nodes: list[_Node] = []
+    usable = []
     for span in rollout.spans:
-        reason = why_not(span, component)
+        reason = why_not(span, components)
         if reason:
             made.dropped[reason] += 1
-            continue
-        prompt = np.asarray(span.prompt_ids, np.uint32).tobytes()
-        siblings = [node for node in nodes if node.span.role == span.role]
-        parent = max(
-            (node for node in siblings if prompt.startswith(node.tokens)),
-            key=lambda node: len(node.tokens),
-            default=None,
-        )
-        if parent:
-            parent.opened = True
-        elif siblings:
-            made.breaks[_break(prompt, siblings[-1])] += 1
-        choices = [choice for choice in span.choices if choice.completion_ids]
-        for choice in choices:
-            tokens = prompt + np.asarray(choice.completion_ids, np.uint32).tobytes()
-            nodes.append(_Node(span, choice, tokens, parent, opened=len(span.choices) == 1))
-    _read_off(rollout, nodes, defaults, made)
+        else:
+            usable.append(span)
+    found = lineage.nodes(usable)
+    for broke in {id(node.span): node.broke for node in found}.values():
+        if broke is not None:
+            made.breaks[broke.name] += 1
+    _read_off(rollout, found, defaults, made)
     return made
 
 
-def _read_off(rollout: Rollout, nodes: list[_Node], defaults: Defaults, made: Trajectories) -> None:
+def _read_off(rollout: Rollout, nodes: list[lineage.Node], defaults: Defaults, made: Trajectories) -> None:
     first_prompt: dict[str, bytes] = {}
-    used = set()
+    used: dict[str, int] = {}  # a call's number among those of its rollout that are used
+    samples: dict[int, Sample] = {}  # by id() of the node that they end with
     for node in nodes:
         if not node.opened:
             continue
         if node.span.span_id not in used:
-            used.add(node.span.span_id)
+            used[node.span.span_id] = len(used)
             made.origins[Origin(node.span.model_root, node.span.policy_version, node.span.adapter_root)] += 1
-        prompt = node.tokens[: 4 * len(node.span.prompt_ids or ())]
-        first_prompt.setdefault(node.span.role, prompt)
+        first_prompt.setdefault(node.span.role, node.tokens[: node.prompt_bytes])
         key = f"task {rollout.task_id}" if rollout.task_id else f"prompt {_digest(first_prompt[node.span.role])}"
-        extended = node.parent.sample if node.parent else None
-        if extended is not None and len(extended.ids) * 4 == len(node.parent.tokens):  # type: ignore[union-attr] # has a parent
-            node.sample = extended
-        else:
-            if extended is not None:
-                made.breaks["a second call continues the same turn (fork)"] += 1
+        sample = samples.pop(id(node.parent), None)
+        if sample is None:
             empty = np.zeros(0)
-            node.sample = Sample(rollout.rollout_id, key, node.span.role, empty, empty, empty, empty, [])
-            made.samples.append(node.sample)
-        _extend(node.sample, node, defaults, made.unknown)
+            sample = Sample(rollout.rollout_id, key, node.span.role, empty, empty, empty, empty, [])
+            made.samples.append(sample)
+        samples[id(node)] = sample
+        _extend(sample, node, used[node.span.span_id], defaults, made.unknown)
     made.used += len(used)
-    unclear = {node.span.span_id for node in nodes} - used
+    unclear = {node.span.span_id for node in nodes} - used.keys()
     if unclear:
         made.dropped["n > 1, and no later call shows which choice was used"] += len(unclear)
 
 
-def _extend(sample: Sample, node: _Node, defaults: Defaults, unknown: Counter[str]) -> None:
+def _extend(sample: Sample, node: lineage.Node, number: int, defaults: Defaults, unknown: Counter[str]) -> None:
     """Make the sample end with the node's completion; only that completion becomes trained."""
     ids = np.frombuffer(node.tokens, np.uint32).astype(np.int64)
     start, stop, had = len(node.span.prompt_ids or ()), len(ids), len(sample.ids)
@@ -179,12 +156,12 @@ def _extend(sample: Sample, node: _Node, defaults: Defaults, unknown: Counter[st
     sample.temperatures[start:] = temperature
     version = node.span.policy_version or node.span.model or "base"
     mode = node.span.sampling.get("logprobs_mode")
-    sample.turns.append(Turn(node.span.span_id, start, stop, version, setting, temperature, mode))
+    sample.turns.append(Turn(node.span.span_id, number, start, stop, version, setting, temperature, mode))
 
 
-def why_not(span: Span, component: str | None) -> str | None:
+def why_not(span: Span, components: Collection[str]) -> str | None:
     """Why this call cannot be trained on; None if it can."""
-    if component is not None and span.role != component:
+    if components and span.role not in components:
         return "another role than --component"
     if span.status == "error":
         return "the call failed"
@@ -240,19 +217,6 @@ def _logprobs(choice: Choice, reason: str | None, unknown: Counter[str]) -> np.n
         unknown["log-prob missing or not finite"] += int(bad.sum())
     logprobs[bad] = np.nan
     return logprobs
-
-
-def _break(prompt: bytes, last: _Node) -> str:
-    """Where this prompt stops to agree with the previous call's tokens."""
-    old, new = np.frombuffer(last.tokens, np.uint32), np.frombuffer(prompt, np.uint32)
-    common = min(len(old), len(new))
-    different = np.flatnonzero(old[:common] != new[:common])
-    agreed = int(different[0]) if len(different) else common
-    if agreed >= len(last.span.prompt_ids or ()):
-        return "the last completion was rendered with other tokens"
-    if agreed == len(new):
-        return "the prompt repeats the beginning of an earlier one"
-    return "the history before the last completion changed"
 
 
 def _digest(prompt: bytes) -> str:
