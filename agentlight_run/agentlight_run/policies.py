@@ -13,6 +13,7 @@ from agentlight_run.child import check_program
 from agentlight_run.policy import Policy, PolicyError, probe
 from agentlight_run.serving import serve
 from agentlight_run.single import say
+from agentlight_store.redaction import redacted
 
 PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
@@ -60,7 +61,9 @@ def policies_of(options: Any) -> Iterator[Policies | None]:
     found = {role: probe(url, models.get(role)) for role, url in urls.items()}
     for policy in found.values():
         if not policy.gives_token_ids:
-            say(f"{policy.url} is no vLLM server: its replies have no token ids, so they cannot be trained on")
+            say(
+                f"{redacted(policy.url)} is no vLLM server: its replies have no token ids, so they cannot be trained on"
+            )
     of_all = found.pop(None, None)
     yield _for_components(of_all, {role or "": policy for role, policy in found.items()}, options.component)
 
@@ -79,6 +82,6 @@ def _by_role(words: list[str]) -> dict[str | None, str]:
         named = bool(equals) and "://" not in role
         key, text = (role, value) if named else (None, word)
         if key in found:
-            raise PolicyError(f"two policies for {key or 'all calls'}: {found[key]} and {text}")
+            raise PolicyError(f"two policies for {key or 'all calls'}: {redacted(found[key])} and {redacted(text)}")
         found[key] = text
     return found

@@ -11,7 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentlight_instrumentation import servers
+from agentlight_instrumentation.routing import address
 from agentlight_store.errors import AgentlightError
+from agentlight_store.redaction import redacted
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 PATIENCE = 5.0  # seconds for one answer
@@ -51,10 +53,10 @@ def probe(url: str, model: str | None = None, *, logprobs_mode: str | None = Non
     if model is None:
         bases = [name for name, one in served.items() if one["adapter"] is None]
         if len(bases) != 1:
-            raise PolicyError(f"{url} serves {_listed(served)}: choose one with --policy-model")
+            raise PolicyError(f"{redacted(url)} serves {_listed(served)}: choose one with --policy-model")
         model = bases[0]
     elif model not in served:
-        raise PolicyError(f"{url} does not serve {model!r}; it serves {_listed(served)}")
+        raise PolicyError(f"{redacted(url)} does not serve {model!r}; it serves {_listed(served)}")
     return Policy(base, model, {servers.origin(base): info})
 
 
@@ -62,7 +64,7 @@ def base_url(url: str) -> str:
     """With the path /v1 when it has none. Raises PolicyError for what is no http URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise PolicyError(f"{url!r} is no URL of a server; give one like http://127.0.0.1:8000")
+        raise PolicyError(f"{redacted(url)!r} is no URL of a server; give one like http://127.0.0.1:8000")
     base = url.rstrip("/")
     return base if urlsplit(base).path else base + "/v1"
 
@@ -70,22 +72,25 @@ def base_url(url: str) -> str:
 def get(url: str, seconds: float = PATIENCE) -> bytes:
     """The body of a reply with status 200; raises OSError or HTTPException. This machine is asked without a proxy."""
     handlers = [urllib.request.ProxyHandler({})] if urlsplit(url).hostname in LOCAL else []
-    with urllib.request.build_opener(*handlers).open(url, timeout=seconds) as reply:
+    url, authorization = address(url)
+    request = urllib.request.Request(url, headers={"Authorization": authorization} if authorization else {})
+    with urllib.request.build_opener(*handlers).open(request, timeout=seconds) as reply:
         return reply.read()
 
 
 def _get_models(base: str) -> dict[str, Any]:
+    asked = redacted(base)
     try:
         models = json.loads(get(base + "/models"))
     except urllib.error.HTTPError as error:
-        raise PolicyError(f"{base}/models answered with HTTP status {error.code}; is this an LLM server?") from None
+        raise PolicyError(f"{asked}/models answered with HTTP status {error.code}; is this an LLM server?") from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise PolicyError(f"no answer from {base}/models ({reason}); is the policy server running?") from None
+        raise PolicyError(f"no answer from {asked}/models ({reason}); is the policy server running?") from None
     except ValueError:
-        raise PolicyError(f"{base}/models did not answer with JSON; is this an LLM server?") from None
+        raise PolicyError(f"{asked}/models did not answer with JSON; is this an LLM server?") from None
     if not isinstance(models, dict) or not models.get("data"):
-        raise PolicyError(f"{base}/models lists no model; is this an LLM server?")
+        raise PolicyError(f"{asked}/models lists no model; is this an LLM server?")
     return models
 
 

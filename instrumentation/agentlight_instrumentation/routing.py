@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -29,6 +30,7 @@ class Edit:
     dropped_headers: tuple[str, ...] = ()
     added: dict[str, Any] = field(default_factory=dict)
     original: bytes = b""
+    authorization: str | None = None  # for the server that `url` leads to, in place of the agent's
 
     @property
     def changes(self) -> bool:
@@ -37,7 +39,8 @@ class Edit:
     @property
     def headers(self) -> dict[str, str]:
         """Headers to set: a reply that will be rewritten must arrive uncompressed."""
-        return {"accept-encoding": "identity"} if self.added else {}
+        headers = {"accept-encoding": "identity"} if self.added else {}
+        return headers if self.authorization is None else {**headers, "authorization": self.authorization}
 
     def adding(self, fields: dict[str, Any]) -> Edit:
         """With `fields` in front of the JSON object's own; the agent's bytes stay as they are."""
@@ -77,8 +80,21 @@ def route(url: str, suffix: str, body: bytes, parsed: dict[str, Any], policy: Po
     """To the policy when there is one: its URL, its model's name, and no header that could hold a key."""
     if policy is None:
         return Edit(url=url, original=body)
-    base = policy.url.rstrip("/")
-    if not urlsplit(base).path:
-        base += "/v1"
+    base, authorization = address(policy.url)
     routed = body if policy.model is None else msgspec.json.encode({**parsed, "model": policy.model})
-    return Edit(url=base + suffix, body=routed, model=policy.model, dropped_headers=SECRET_HEADERS, original=routed)
+    return Edit(
+        url=base + suffix, body=routed, model=policy.model, dropped_headers=SECRET_HEADERS, original=routed,
+        authorization=authorization,
+    )  # fmt: skip
+
+
+@lru_cache(8)
+def address(url: str) -> tuple[str, str | None]:
+    """A server's base URL without its user-info, with the path /v1 when it has none; the header made of user-info."""
+    parts = urlsplit(url.rstrip("/"))
+    user, at, host = parts.netloc.rpartition("@")
+    base = parts._replace(netloc=host, path=parts.path or "/v1").geturl()
+    if not at:
+        return base, None
+    pair = unquote(user if ":" in user else user + ":").encode()
+    return base, "Basic " + b2a_base64(pair, newline=False).decode()
