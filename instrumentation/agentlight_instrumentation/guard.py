@@ -45,6 +45,8 @@ def is_ours(error: Exception, doing: str) -> bool:
 def lost(reason: str) -> None:
     """Tell the launcher that a call, or something of it, was not recorded."""
     try:
-        report("lost", reason=reason)
+        from agentlight_store.redaction import redacted  # the text of an error may name a URL with a key in it
+
+        report("lost", reason=redacted(reason))
     except Exception:
         return  # the last resort has failed too; the agent goes first

@@ -11,10 +11,13 @@ from agentlight_instrumentation import servers
 from agentlight_instrumentation.routing import policy_for
 from agentlight_instrumentation.sampled import fill
 from agentlight_instrumentation.verdict import NOT_UNDERSTOOD, why_not_trainable
+from agentlight_store.redaction import redacted
 from agentlight_store.span import Span
 
 if TYPE_CHECKING:
     from agentlight_instrumentation.exchange import Exchange
+
+REFUSED = (401, 403, 407)  # servers then quote the key that they were given: what they say is not recorded
 
 
 def span_of(exchange: Exchange, reader: Any, error: BaseException | None, left_early: bool) -> Span:
@@ -64,9 +67,10 @@ def _status(
     if error is not None and (exchange.http_status is None or exchange.http_status >= 400):
         return "error", type(error).__name__  # its text may hold a URL with a key in it
     if exchange.http_status is not None and exchange.http_status >= 400:
-        return "error", reader.error or f"HTTP {exchange.http_status}"
+        said = None if exchange.http_status in REFUSED else reader.error
+        return "error", redacted(said) if said else f"HTTP {exchange.http_status}"
     if reader.error is not None:
-        return "error", reader.error
+        return "error", redacted(reader.error)
     unfinished = exchange.comes_in_pieces and any(choice.finish_reason is None for choice in span.choices)
     if error is not None or unfinished or (left_early and not span.choices):
         return "partial", None if error is None else type(error).__name__
