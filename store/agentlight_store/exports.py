@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -143,4 +144,4 @@ def _write_parquet(found: list[Row], path: Path) -> int:
 
 def _flat(value: Any) -> Any:
     is_flat = isinstance(value, list) and all(isinstance(one, (int, float)) for one in value)
-    return as_json(value) if isinstance(value, (list, dict)) and not is_flat else value
+    return json.dumps(value, default=repr) if isinstance(value, (list, dict)) and not is_flat else value

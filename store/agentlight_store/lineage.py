@@ -170,7 +170,7 @@ def _called(call: Any) -> tuple[Any, Any]:
     function = call.get("function", call) if isinstance(call, dict) else {}
     arguments = function.get("arguments")
     with suppress(TypeError, ValueError):
-        arguments = json.loads(arguments)
+        arguments = json.loads(arguments or "")
     return function.get("name"), arguments
 
 

@@ -90,7 +90,7 @@ def config(sampled_store: Callable[..., Path], tmp_path: Path) -> TrainConfig:
 def test_the_new_weights_are_served_under_a_name_of_their_own(serve: Callable[..., Server], config: TrainConfig):
     """Twice the same adapter, two names, and a copy on disk for each."""
     server = serve()
-    names = [train(replace(config, publish=server.url)).published for _ in range(2)]
+    names = [train(replace(config, publish=(server.url,))).published[0] for _ in range(2)]
     assert names[0] is not None
     assert names[0].endswith("-1")
     assert names[1] == names[0][:-1] + "2"
@@ -100,7 +100,7 @@ def test_the_new_weights_are_served_under_a_name_of_their_own(serve: Callable[..
 
 def test_a_server_that_keeps_serving_the_base_is_found_out(serve: Callable[..., Server], config: TrainConfig):
     with pytest.raises(PublishError, match="does not serve it"):
-        train(replace(config, publish=serve(deaf=True).url))
+        train(replace(config, publish=(serve(deaf=True).url,)))
 
 
 def test_what_vllm_cannot_load_is_refused_before_it_is_sent(tmp_path: Path):
@@ -111,13 +111,13 @@ def test_what_vllm_cannot_load_is_refused_before_it_is_sent(tmp_path: Path):
 
 def test_a_full_fine_tune_cannot_be_published(config: TrainConfig):
     with pytest.raises(SettingError, match="--full makes none"):
-        train(replace(config, full=True, publish="http://127.0.0.1:9"))
+        train(replace(config, full=True, publish=("http://127.0.0.1:9",)))
 
 
 def test_a_server_that_is_not_there_is_one_error(config: TrainConfig):
     """The adapter stays on disk."""
     with pytest.raises(PublishError, match="cannot be reached"):
-        train(replace(config, publish="http://127.0.0.1:9"))
+        train(replace(config, publish=("http://127.0.0.1:9",)))
     assert (Path(config.output) / "adapter" / "adapter_model.safetensors").is_file()
 
 

@@ -17,9 +17,11 @@ from transformers import AutoModelForCausalLM
 
 from agentlight_trainer import TrainConfig, dataset, policy
 from agentlight_trainer.errors import SettingError, TrainerError
+from agentlight_trainer.objectives import objective
+from agentlight_trainer.optimize import pack_loss
 from agentlight_trainer.packing import pack_rows, pack_tree
 from agentlight_trainer.steps import plan
-from agentlight_trainer.train import Result, look_ahead, pack_loss, train
+from agentlight_trainer.train import Result, look_ahead, train
 from agentlight_trainer.trajectory import Origin
 
 Stored = Callable[..., Path]
@@ -98,10 +100,11 @@ def gradient(config: TrainConfig, packer: Any) -> torch.Tensor:
     with torch.no_grad():  # away from the start, where half of an adapter has no gradient
         for number, weight in enumerate(learner.trained.values()):
             weight.add_(0.02 * (-1) ** number)
-    (step,), _ = plan(data.with_signal, config, packer, 10_000)
+    (step,) = plan(data.with_signal, config, packer, 10_000, data.credit).steps
     for pack in step.packs:
         pack.anchor_logprobs_T = learner.score(pack)[0] + 0.05
-        pack_loss(config, learner, step, pack).value.backward()
+        with learner.attending(pack):
+            pack_loss(objective(config).rule, learner, step, pack).value.backward()
     return torch.cat([weight.grad.flatten() for weight in learner.trained.values() if weight.grad is not None])
 
 
@@ -122,7 +125,7 @@ def test_a_resumed_run_ends_with_the_same_bits(sampled_store: Stored, config: Tr
     """6 steps at once, against 3 and, in another process's place, 3 more."""
     sampled_store()
     straight = train(config)
-    other = replace(config, output=str(tmp_path / "other"), save_every=3)
+    other = replace(config, output=str(tmp_path / "other"), snapshot_interval=12)
     train(replace(other, epochs=1))
     resumed = train(replace(other, resume=True))
     assert resumed.steps == straight.steps == 6
@@ -201,7 +204,7 @@ def test_the_wrong_model_is_refused_before_step_one(
     AutoModelForCausalLM.from_config(AutoModelForCausalLM.from_pretrained(tiny_model).config).save_pretrained(
         tmp_path / "stranger"
     )
-    with pytest.raises(TrainerError, match="not the model that sampled"):
+    with pytest.raises(TrainerError, match="not what sampled these rollouts"):
         train(replace(config, model=str(tmp_path / "stranger")))
 
 
@@ -232,8 +235,7 @@ def test_raw_logprobs_are_recognised_from_the_data_and_not_used(
 
 def measured(config: TrainConfig, model: str):
     data = dataset.read(config)
-    _, before = look_ahead(config, data, policy.load(config, model, None), model, None)
-    return before
+    return look_ahead(config, data, policy.load(config, model, None), model, None).before
 
 
 def test_undeclared_truncation_shows_in_the_preflight(sampled_store: Stored, config: TrainConfig, tiny_model: str):
@@ -248,7 +250,10 @@ def test_a_sample_longer_than_the_context_is_left_out_and_said(
 ):
     sampled_store()
     data = dataset.read(config)
-    data.with_signal[0].samples[0].ids = torch.zeros(300, dtype=torch.int64).numpy()
-    _, before = look_ahead(config, data, policy.load(config, tiny_model, None), tiny_model, None)
-    assert before.too_long == 1
+    long, ids = data.with_signal[0].samples[0], torch.zeros(300, dtype=torch.int64).numpy()
+    long.ids, long.turns = (
+        ids,
+        [turn._replace(stop=300) if hasattr(turn, "_replace") else replace(turn, stop=300) for turn in long.turns],
+    )
+    before = look_ahead(config, data, policy.load(config, tiny_model, None), tiny_model, None).before
     assert any("longer than the model's context" in warning for warning in before.warnings)

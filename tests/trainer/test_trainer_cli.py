@@ -32,7 +32,7 @@ def test_a_misspelt_or_shortened_flag_is_an_error(capsys: pytest.CaptureFixture[
 def test_flags_arrive_with_their_types():
     config = parse(["a", "b", "--kl", "0.1", "--full", "--rollouts-per-step", "3", "--model", "m"])
     assert (config.stores, config.kl, config.full, config.rollouts_per_step) == (("a", "b"), 0.1, True, 3)
-    assert config.learning_rate_used == 1e-5
+    assert config.learning_rate_used == 5e-5
 
 
 def test_help_imports_no_torch():

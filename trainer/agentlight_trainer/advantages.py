@@ -22,16 +22,17 @@ class Group:
     rewards: dict[str, float] = field(default_factory=dict)  # by rollout, scored ones only
     unscored: list[str] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
-    advantages: dict[str, float] = field(default_factory=dict)  # by rollout
+    advantages: dict[str, float] = field(default_factory=dict)  # by rollout, before credit is shared among its turns
+    scale: float = 1.0  # of an advantage against the difference to the mean of the other rollouts
 
     @property
     def state(self) -> str:
         """Why the group teaches something or nothing."""
         if not self.rewards:
             return "unscored"
-        if len(self.rewards) == 1:
-            return "one scored rollout"
-        return "signal" if any(self.advantages.values()) else "equal rewards"
+        if any(self.advantages.values()):
+            return "signal"
+        return "one scored rollout" if len(self.rewards) == 1 else "equal rewards"
 
 
 def group_samples(samples: Iterable[Sample], rewards: dict[str, float | None]) -> list[Group]:
@@ -49,42 +50,83 @@ def group_samples(samples: Iterable[Sample], rewards: dict[str, float | None]) -
     return list(groups.values())
 
 
-def set_advantages(groups: list[Group], estimator: str) -> None:
-    """One advantage a rollout and group; 0 in a group of one and in one whose rewards are equal."""
+def set_advantages(groups: list[Group], estimator: str, least: float | None = None) -> None:
+    """One advantage a rollout and group: `scale` times its reward's difference to the mean of the others.
+
+    It is 0 in a group of one and in one whose rewards are equal. `least` is the reward from which on "best" takes a
+    rollout (default: the best of its group).
+    """
     every = {rollout: reward for group in groups for rollout, reward in group.rewards.items()}
     batch_std = float(np.std(np.array(list(every.values())), ddof=1)) if len(every) > 1 else 0.0
     for group in groups:
         rewards_G = np.array(list(group.rewards.values()), np.float64)
-        if len(rewards_G) < 2 or np.ptp(rewards_G) <= SAME * np.abs(rewards_G).max():
+        if estimator == "best":
+            advantages_G = (rewards_G >= (rewards_G.max(initial=-np.inf) if least is None else least)).astype(float)
+        elif estimator == "whiten":
+            advantages_G = rewards_G
+        elif len(rewards_G) < 2 or np.ptp(rewards_G) <= SAME * np.abs(rewards_G).max():
             advantages_G = np.zeros_like(rewards_G)
         else:
-            advantages_G = ADVANTAGES[estimator](rewards_G, batch_std)
+            others_G = (rewards_G.sum() - rewards_G) / (len(rewards_G) - 1)
+            group.scale = SCALES[estimator](rewards_G, batch_std)
+            advantages_G = group.scale * (rewards_G - others_G)
         group.advantages = dict(zip(group.rewards, advantages_G.tolist(), strict=True))
+    if estimator in ("whiten", "center_whiten"):
+        _whiten(groups)
 
 
-def grouped(rewards_G: np.ndarray, _batch_std: float) -> np.ndarray:
+def _whiten(groups: list[Group]) -> None:
+    """Mean 0 and variance 1 over all trained tokens: a rollout counts with its tokens (REINFORCE++)."""
+    tokens = {
+        (id(group), rollout): sum(len(s.trained) for s in group.samples if s.rollout_id == rollout)
+        for group in groups
+        for rollout in group.rewards
+    }
+    values = np.array([value for group in groups for value in group.advantages.values()])
+    counts = np.array([tokens[id(group), rollout] for group in groups for rollout in group.advantages], np.float64)
+    if not counts.sum():
+        return
+    mean = float((values * counts).sum() / counts.sum())
+    std = float(np.sqrt((counts * (values - mean) ** 2).sum() / counts.sum()))
+    for group in groups:
+        group.scale /= std + EPSILON
+        group.advantages = {
+            rollout: (value - mean) / (std + EPSILON) if std > SAME * abs(mean) else 0.0
+            for rollout, value in group.advantages.items()
+        }
+
+
+def _part(rewards_G: np.ndarray) -> float:
+    """A difference to the mean of all is this part of the one to the mean of the others."""
+    return (len(rewards_G) - 1) / len(rewards_G)
+
+
+def grouped(rewards_G: np.ndarray, _batch_std: float) -> float:
     """GRPO: centred, over the sample standard deviation of the group."""
-    return (rewards_G - rewards_G.mean()) / (rewards_G.std(ddof=1) + EPSILON)
+    return _part(rewards_G) / (float(rewards_G.std(ddof=1)) + EPSILON)
 
 
-def centred(rewards_G: np.ndarray, _batch_std: float) -> np.ndarray:
+def centred(rewards_G: np.ndarray, _batch_std: float) -> float:
     """Dr.GRPO: centred only, so that easy and hard tasks keep their scale."""
-    return rewards_G - rewards_G.mean()
+    return _part(rewards_G)
 
 
-def leave_one_out(rewards_G: np.ndarray, _batch_std: float) -> np.ndarray:
+def leave_one_out(rewards_G: np.ndarray, _batch_std: float) -> float:
     """RLOO: against the mean of the others."""
-    return (rewards_G - rewards_G.mean()) * len(rewards_G) / (len(rewards_G) - 1)
+    return 1.0
 
 
-def batch_scaled(rewards_G: np.ndarray, batch_std: float) -> np.ndarray:
+def batch_scaled(rewards_G: np.ndarray, batch_std: float) -> float:
     """Centred in the group, over the standard deviation of all scored rollouts."""
-    return (rewards_G - rewards_G.mean()) / (batch_std + EPSILON)
+    return _part(rewards_G) / (batch_std + EPSILON)
 
 
-ADVANTAGES: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
+SCALES: dict[str, Callable[[np.ndarray, float], float]] = {
     "group": grouped,
     "center": centred,
     "rloo": leave_one_out,
     "batch_std": batch_scaled,
+    "center_whiten": centred,
 }
+# "whiten" has no baseline of the group's, "best" is no estimate at all.
+ADVANTAGES = (*SCALES, "whiten", "best")

@@ -6,13 +6,17 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from agentlight_trainer import ranks
+from agentlight_trainer.errors import TrainerError
 from agentlight_trainer.policy import Policy
 
 MARKER = "COMPLETE"  # written last: the digests of the other files
@@ -28,11 +32,31 @@ class Checkpoint:
 
 
 def save(folder: Path, policy: Policy, step: int, fingerprint: str) -> None:
-    """Keep the weights that are trained, the optimizer, the schedule, the random state, and the step."""
-    folder.mkdir(parents=True, exist_ok=True)
-    aside = folder / f".step-{step:06d}.{os.getpid()}"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir()
+    """Keep the weights that are trained, the optimizer, the schedule, the random state, and the step.
+
+    Raises TrainerError when the disk does not take it; the checkpoints before stay.
+    """
+    if ranks.is_first():
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(".step-*"):
+            shutil.rmtree(left, ignore_errors=True)  # of a run that was killed
+        aside = folder / f".step-{step:06d}.{os.getpid()}"
+        try:
+            aside.mkdir()
+            _fill(aside, policy, step, fingerprint)
+            replace(aside, folder / f"step-{step:06d}")
+        except (OSError, SafetensorError, RuntimeError) as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise TrainerError(
+                f"the checkpoint of step {step} cannot be written to {folder}: {error}; make room, and --resume goes "
+                "on from the one before"
+            ) from None
+        for old in sorted(folder.glob("step-*"))[:-KEPT]:
+            shutil.rmtree(old)
+    ranks.meet()
+
+
+def _fill(aside: Path, policy: Policy, step: int, fingerprint: str) -> None:
     save_file(
         {name: weight.contiguous() for name, weight in policy.weights().items()},
         aside / "weights.safetensors",
@@ -46,9 +70,31 @@ def save(folder: Path, policy: Policy, step: int, fingerprint: str) -> None:
     (aside / "run.json").write_text(json.dumps({"step": step, "fingerprint": fingerprint}))
     digests = {path.name: _digest(path) for path in sorted(aside.iterdir())}
     (aside / MARKER).write_text(json.dumps(digests))
-    replace(aside, folder / f"step-{step:06d}")
-    for old in sorted(folder.glob("step-*"))[:-KEPT]:
-        shutil.rmtree(old)
+
+
+def save_weights(path: Path, policy: Policy) -> None:
+    """The trained weights alone, in one file that is whole or not there."""
+    if ranks.is_first():
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        save_file({name: weight.contiguous() for name, weight in policy.weights().items()}, aside)
+        _sync(aside)
+        aside.rename(path)
+    ranks.meet()
+
+
+def load_weights(path: Path, policy: Policy) -> None:
+    policy.set_weights(load_file(path))
+
+
+def write(final: Path, save: Callable[[Path], None]) -> None:
+    """Have `save` fill a folder aside, and give it its name. Raises TrainerError when the disk does not take it."""
+    aside = final.with_name(f".{final.name}.new")
+    try:
+        save(aside)
+        replace(aside, final)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise TrainerError(f"cannot write {final}: {error}; --resume goes on from the last checkpoint") from None
 
 
 def newest(folder: Path, fingerprint: str) -> tuple[Checkpoint | None, list[str]]:

@@ -9,6 +9,10 @@ from agentlight_store.errors import AgentlightError, StoreError
 from agentlight_trainer.config import parse
 from agentlight_trainer.errors import SettingError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agentlight_trainer.train import Result
+
 
 def main(argv: list[str] | None = None) -> int:
     try:
@@ -20,10 +24,13 @@ def main(argv: list[str] | None = None) -> int:
     # at a barrier keep the one they wait for from running: a pass took 30 s so, and 4 s with threads that sleep.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        from agentlight_trainer.train import (
-            train,
-        )  # torch takes seconds to import, and --help needs none of it
+        # torch takes seconds to import, and --help needs none of it
+        from agentlight_trainer.train import train, train_roles
 
+        if config.per_role:
+            for role, made in train_roles(config).items():
+                print(f"agentlight-train: {role}: {line_of(made)}")
+            return 0
         result = train(config)
     except AgentlightError as error:
         print(f"agentlight-train: {error}", file=sys.stderr)
@@ -31,12 +38,13 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("agentlight-train: interrupted; --resume goes on from the last checkpoint", file=sys.stderr)
         return 130
+    print(f"agentlight-train: {line_of(result)}")
+    return 0
+
+
+def line_of(result: Result) -> str:
     rollouts = f"{result.rollouts} rollouts ({result.groups} groups with signal), reward {result.reward:.2f}"
     if result.weights is None:
-        print(f"agentlight-train: dry run, {rollouts}: nothing was trained")
-        return 0
-    published = f", served as {result.published}" if result.published else ""
-    print(
-        f"agentlight-train: {result.steps} steps on {rollouts} -> {result.weights}{published}, report {result.report}"
-    )
-    return 0
+        return f"dry run, {rollouts}: nothing was trained"
+    published = f", served as {', '.join(dict.fromkeys(result.published))}" if result.published else ""
+    return f"{result.steps} steps on {rollouts} -> {result.weights}{published}, report {result.report}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections import Counter
@@ -12,9 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from agentlight_store import Rollout, Store
+from agentlight_store.headers import FINAL
+from agentlight_store.rollout import Reward
 from agentlight_trainer.advantages import Group, group_samples, set_advantages
 from agentlight_trainer.config import TrainConfig
+from agentlight_trainer.credit import Credit
 from agentlight_trainer.errors import NothingToTrain, SettingError
+from agentlight_trainer.limits import limited
+from agentlight_trainer.objectives import objective
 from agentlight_trainer.trajectory import Origin, Trajectories, build
 
 # Of a model's generation_config.json, what vLLM applies to a request that leaves it unset.
@@ -29,6 +35,10 @@ class Dataset:
     groups: list[Group]
     rewards: dict[str, float | None]  # by rollout
     left_out: Counter[str] = field(default_factory=Counter)  # rollouts, by reason
+    cuts: Counter[str] = field(default_factory=Counter)  # samples and turns, by why they were cut
+    validation: list[Group] = field(default_factory=list)  # of tasks that are held out
+    turns: dict[str, int] = field(default_factory=dict)  # by rollout
+    credit: Credit = field(default_factory=Credit)
 
     @property
     def with_signal(self) -> list[Group]:
@@ -41,27 +51,83 @@ class Dataset:
 
 def read(config: TrainConfig) -> Dataset:
     """Every rollout of the stores. Raises NothingToTrain, with counts, when no group has signal."""
-    trajectories, rewards, left_out = Trajectories(), {}, Counter[str]()
+    wanted = objective(config)
+    data = Dataset(Trajectories(), [], {}, credit=credit_of(config))
     for path in config.stores:
-        for rollout in Store.open(path).rollouts():
-            if rollout.rollout_id in rewards:
-                continue  # the same store given twice, or a copy of it
-            made = build(rollout, components=config.component, defaults=_defaults(config.model))
-            trajectories.add(made)
-            rewards[rollout.rollout_id], reason = reward_of(rollout, config.reward_name)
-            if not made.samples:
-                left_out["no usable call"] += 1
-            elif reason:
-                left_out[reason] += 1
-    groups = group_samples(trajectories.samples, rewards)
-    set_advantages(groups, config.advantage)
-    dataset = Dataset(trajectories, groups, rewards, left_out)
-    for group in groups:
+        store = Store.open(path)
+        for rollout in store.rollouts():
+            if rollout.rollout_id not in data.rewards:  # else the same store was given twice, or a copy of it
+                _add(data, rollout, store.rewards(rollout.rollout_id), config)
+    samples = limited(
+        data.trajectories.samples, data.cuts,
+        max_turns=config.max_turns, credit_window=config.credit_window, overlong=wanted.overlong,
+    )  # fmt: skip
+    groups = group_samples(samples, data.rewards)
+    data.validation = [group for group in groups if _is_held_out(group.key, config)]
+    data.groups = [group for group in groups if not _is_held_out(group.key, config)]
+    for part in (data.groups, data.validation):
+        set_advantages(part, wanted.advantage, config.min_reward)
+    for group in data.groups:
         if group.state not in ("signal", "unscored"):
-            left_out[f"in a group with {group.state}"] += len(group.rewards)
-    if not dataset.with_signal:
-        raise NothingToTrain(_nothing(dataset, config))
-    return dataset
+            data.left_out[f"in a group with {group.state}"] += len(group.rewards)
+    if not data.with_signal:
+        raise NothingToTrain(_nothing(data, config))
+    return data
+
+
+def _add(data: Dataset, rollout: Rollout, recorded: list[Reward], config: TrainConfig) -> None:
+    made = build(rollout, components=config.component, defaults=_defaults(config.model))
+    data.trajectories.add(made)
+    reward, reason = reward_of(rollout, config.reward_name)
+    if config.turn_reward is not None:
+        each = rewards_of_turns(rollout, recorded, config)
+        data.credit.turn_rewards[rollout.rollout_id] = each
+        reward, reason = (sum(each), None) if each else (reward, reason)
+    else:
+        reward = None if reward is None else reward * config.reward_scale
+    data.rewards[rollout.rollout_id] = reward
+    data.turns[rollout.rollout_id] = made.used
+    if not made.samples:
+        data.left_out["no usable call"] += 1
+    elif reason:
+        data.left_out[reason] += 1
+
+
+def credit_of(config: TrainConfig) -> Credit:
+    """Raises SettingError for a --role-gamma that is none."""
+    gammas = {}
+    for word in config.role_gamma:
+        role, _, number = word.rpartition("=")
+        try:
+            gammas[role] = float(number)
+        except ValueError:
+            gammas[role] = math.nan
+        if not role or not 0 <= gammas[role] <= 1:
+            raise SettingError(f"--role-gamma {word} is not ROLE=X with X from 0 to 1")
+    return Credit(config.credit, config.gamma, gammas)
+
+
+def rewards_of_turns(rollout: Rollout, recorded: list[Reward], config: TrainConfig) -> list[float]:
+    """One a call that got a reply: what was emitted under --turn-reward after it and before the next one began.
+
+    The rollout's own reward, if it has one of another name, falls on its last call.
+    """
+    replied = [span for span in rollout.spans if span.status == "ok"]
+    each = [0.0] * len(replied)
+    for reward in recorded:
+        if reward.name == config.turn_reward and math.isfinite(reward.value) and replied:
+            before = [number for number, span in enumerate(replied) if span.started_at <= reward.at]
+            each[before[-1] if before else 0] += reward.value * config.reward_scale
+    final, _ = reward_of(rollout, config.reward_name or FINAL)
+    if replied and final is not None and config.turn_reward != (config.reward_name or FINAL):
+        each[-1] += final * config.reward_scale
+    return each if any(reward.name == config.turn_reward for reward in recorded) or final is not None else []
+
+
+def _is_held_out(key: str, config: TrainConfig) -> bool:
+    """By the task alone: its rollouts and roles stay on one side."""
+    place = int.from_bytes(hashlib.blake2b(f"{config.seed} {key}".encode(), digest_size=4).digest(), "big")
+    return place < config.validation * 2**32
 
 
 def reward_of(rollout: Rollout, name: str | None) -> tuple[float | None, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from agentlight_trainer import ranks
 from agentlight_trainer.attention import NAME, along
 from agentlight_trainer.config import TrainConfig
 from agentlight_trainer.errors import SettingError, TrainerError
@@ -31,8 +33,8 @@ class Policy:
         *,
         device: str = "cpu",
         learning_rate: float = 1e-4,
-        warmup_steps: int = 0,
         autocast: bool = False,
+        checkpointing: bool = False,
     ) -> None:
         self.model = model.to(device).eval()
         self.device = device
@@ -48,9 +50,29 @@ class Policy:
         self.optimizer = torch.optim.AdamW(
             self.trained.values(), lr=learning_rate, betas=BETAS, weight_decay=0.0, foreach=False
         )
+        self.schedule(0)
+        self._start = {name: weight.detach().clone() for name, weight in self.trained.items() if "lora_" in name}
+        if checkpointing:
+            self._checkpoint_layers()
+
+    def schedule(self, warmup_steps: int) -> None:
+        """Linear warm-up over so many steps, then constant."""
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: min(1.0, (step + 1) / max(1, warmup_steps))
         )
+
+    def _checkpoint_layers(self) -> None:
+        """Layers forget their activations and compute them again in the backward.
+
+        transformers asks a layer whether it is in training mode: the layer alone is, so that its dropout stays off.
+        """
+        try:
+            self.plain.gradient_checkpointing_enable({"use_reentrant": False})
+        except ValueError as error:
+            raise SettingError(f"--gradient-checkpointing: {error}") from None
+        for module in self.body.modules():
+            if hasattr(module, "gradient_checkpointing") and module is not self.body:
+                module.training = True
 
     @property
     def dtype(self) -> torch.dtype:
@@ -61,11 +83,16 @@ class Policy:
         """The longest sequence that the model was made for."""
         return int(getattr(self.plain.config, "max_position_embeddings", None) or 2**31)
 
+    def attending(self, pack: Pack) -> Any:
+        """Within it attention follows the pack's tree: around the backward too, where layers are computed twice."""
+        dtype = torch.bfloat16 if self.autocast else self.dtype
+        return along(pack.runs if len(pack.runs) > 1 else (), dtype, self.device)
+
     def hidden(self, pack: Pack) -> Tensor:
         """The last hidden states of the pack's nodes."""
         tree = len(pack.runs) > 1
         cast = torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.autocast)
-        with cast, along(pack.runs if tree else (), torch.bfloat16 if self.autocast else self.dtype, self.device):
+        with cast, self.attending(pack):
             made = self.body(
                 input_ids=pack.ids_N[None].to(self.device),
                 position_ids=pack.positions_N[None].to(self.device),
@@ -101,7 +128,10 @@ class Policy:
 
     def step(self, gradient_clip: float) -> float:
         """Update the weights with the gradients that were collected; returns the gradient's norm."""
-        norm = float(nn.utils.clip_grad_norm_(self.trained.values(), gradient_clip))
+        weights = list(self.trained.values())
+        for weight, gradient in zip(weights, ranks.add_up((weight.grad for weight in weights), weights), strict=True):
+            weight.grad = gradient
+        norm = float(nn.utils.clip_grad_norm_(weights, gradient_clip))
         if not torch.isfinite(torch.tensor(norm)):
             raise TrainerError(f"the gradient's norm is {norm}: nothing was updated; a checkpoint is in the output")
         self.optimizer.step()
@@ -119,9 +149,15 @@ class Policy:
             for name, weight in self.trained.items():
                 weight.copy_(weights[name])
 
-    def still(self) -> list[str]:
-        """The lora_B tensors that are all zero."""
-        return [name for name, weight in self.trained.items() if "lora_B" in name and not weight.any()]
+    def still(self, step: int) -> list[str]:
+        """The adapter tensors that have not moved since the start. In a new adapter B is 0, and so is the first
+        gradient of A: only from the second step on must all have moved."""
+        start = self._start
+        return [
+            name
+            for name, weight in start.items()
+            if ("lora_B" in name or step > 1) and torch.equal(weight, self.trained[name])
+        ]
 
     def save(self, folder: Path) -> None:
         """Write an adapter folder that vLLM can load, or the whole model with --full."""
@@ -129,6 +165,34 @@ class Policy:
             self.model.save_pretrained(folder, save_embedding_layers=False)
         else:
             self.model.save_pretrained(folder)
+
+    def save_merged(self, folder: Path) -> None:
+        """The model with the adapter in it, made from a fresh copy: the live base weights are never touched.
+
+        The sum is formed in float32 and rounded once, to the type of the base weights on disk.
+        """
+        from peft import PeftModel
+
+        adapter = folder.with_name(f"{folder.name}.adapter")
+        try:
+            self.model.save_pretrained(adapter, save_embedding_layers=False)
+            root = str(self.plain.config.name_or_path)
+            with _quiet():
+                base = AutoModelForCausalLM.from_pretrained(root, dtype=torch.float32, local_files_only=True)
+            dtype = getattr(self.plain.config, "dtype", None)
+            merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload()
+            merged.to(_stored_dtype(root) or dtype).save_pretrained(folder)
+            for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"):
+                if (Path(root) / name).is_file():
+                    shutil.copy(Path(root) / name, folder / name)
+        finally:
+            shutil.rmtree(adapter, ignore_errors=True)
+
+
+def _stored_dtype(root: str) -> torch.dtype | None:
+    from transformers import AutoConfig
+
+    return getattr(AutoConfig.from_pretrained(root, local_files_only=True), "dtype", None)
 
 
 def load(config: TrainConfig, model: str, adapter: str | None) -> Policy:
@@ -154,8 +218,8 @@ def load(config: TrainConfig, model: str, adapter: str | None) -> Policy:
         weights,
         device=device,
         learning_rate=config.learning_rate_used,
-        warmup_steps=config.warmup_steps,
         autocast=autocast,
+        checkpointing=config.gradient_checkpointing,
     )
 
 

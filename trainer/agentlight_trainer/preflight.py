@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,14 +10,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from agentlight_trainer import ranks
 from agentlight_trainer.config import TrainConfig
 from agentlight_trainer.dataset import Dataset
+from agentlight_trainer.objectives import objective
 from agentlight_trainer.packing import Pack
 from agentlight_trainer.policy import Policy
 from agentlight_trainer.steps import Step
 
 SUSPICIOUS = 0.1  # mean |log ratio|: bf16 against bf16 stays below 0.03
-WRONG = 1.0  # no kernel, no dtype explains this: other weights, or other tokens
+BACKWARD = 3.0  # a training pass takes about so many times a scoring one
+FEW_EFFECTIVE = 0.3  # share of effective samples below which the weights of a few rule
 
 
 @dataclass
@@ -36,6 +40,15 @@ class Gap:
 
 
 @dataclass
+class Measured:
+    """What scoring every pack has told."""
+
+    gaps: list[Gap]
+    log_ratios: np.ndarray  # of all tokens whose ratio is known
+    seconds: float
+
+
+@dataclass
 class Preflight:
     """The figures of one run before its first step."""
 
@@ -49,7 +62,8 @@ class Preflight:
     tokens: int
     trained_tokens: int
     computed_tokens: int
-    too_long: int
+    log_ratios: np.ndarray
+    seconds: float  # that training is expected to take
     warnings: list[str] = field(default_factory=list)
     refusal: str | None = None
 
@@ -59,22 +73,28 @@ class Preflight:
         return self.tokens / max(1, self.computed_tokens)
 
 
-def measure(policy: Policy, steps: Sequence[Step], config: TrainConfig, progress: Callable[[int], None]) -> list[Gap]:
+def measure(policy: Policy, steps: Sequence[Step], config: TrainConfig, progress: Callable[[int], None]) -> Measured:
     """Score every pack with the weights at the start, keep that as the anchor, and compare with what was captured.
 
     Where the server turns out to have given log-probs of the untempered distribution, those of the sampled
     one are not known: they become NaN in the packs.
     """
     rows: dict[tuple[str, str], list[tuple[Pack, np.ndarray, np.ndarray]]] = {}
-    for step in steps:
-        for pack in step.packs:
-            tempered_T, raw_T = policy.score(pack)
-            pack.anchor_logprobs_T = tempered_T
-            for key, where in _by_setting(pack).items():
-                rows.setdefault(key, []).append((pack, where, raw_T.numpy()[where]))
-            progress(pack.tokens)
-    bounds = (1 - config.clip_low, 1 + config.clip_high)
-    return [_gap(key, parts, bounds) for key, parts in sorted(rows.items())]
+    began, packs = time.monotonic(), [pack for step in steps for pack in step.packs]
+    scored = []
+    for pack in ranks.mine(packs):
+        scored.append(policy.score(pack))
+        progress(pack.tokens)
+    for pack, (tempered_T, raw_T) in zip(packs, ranks.gathered(scored), strict=True):
+        pack.anchor_logprobs_T = tempered_T
+        for key, where in _by_setting(pack).items():
+            rows.setdefault(key, []).append((pack, where, raw_T.numpy()[where]))
+    rule = objective(config).rule
+    bounds = (1 - rule.clip_low, 1 + rule.clip_high)
+    gaps = [_gap(key, parts, bounds) for key, parts in sorted(rows.items())]
+    distances = [_anchor(pack) - pack.behaviour_logprobs_T.numpy() for pack in packs]
+    log_ratios = np.concatenate(distances)
+    return Measured(gaps, log_ratios[np.isfinite(log_ratios)], time.monotonic() - began)
 
 
 def _by_setting(pack: Pack) -> dict[tuple[str, str], np.ndarray]:
@@ -133,9 +153,10 @@ def judge(report: Preflight, config: TrainConfig) -> None:
     unset = sum(gap.tokens for gap in report.gaps if "unset" in gap.setting)
     if unset:
         warnings.append(f"{unset:,} sampled tokens come from calls whose temperature is not known, taken as 1")
-    if report.too_long:
-        warnings.append(f"{report.too_long} samples are longer than the model's context and were dropped")
+    warnings += [f"{number:,} {reason}" for reason, number in report.dataset.cuts.most_common()]
     for gap in report.gaps:
+        if gap.ess < FEW_EFFECTIVE:
+            warnings.append(f"{gap.version} ({gap.setting}): only {gap.ess:.0%} of the tokens count effectively")
         if gap.mean > SUSPICIOUS:
             warnings.append(
                 f"{gap.version} ({gap.setting}): mean |log ratio| {gap.mean:.3f}, where the same weights give less "
@@ -144,8 +165,18 @@ def judge(report: Preflight, config: TrainConfig) -> None:
     compared = [gap for gap in report.gaps if gap.mean == gap.mean]
     tokens = sum(gap.tokens for gap in compared)
     overall = sum(gap.mean * gap.tokens for gap in compared) / max(1, tokens)
-    if overall > WRONG and not config.force:
+    limit = config.max_log_ratio
+    far = sorted({gap.version for gap in compared if gap.mean > limit})
+    weights = f"{report.model} with {report.adapter or 'a new adapter'}"
+    if config.force or not far:
+        return
+    if overall > limit:
         report.refusal = (
-            f"mean |log ratio| is {overall:.2f}: {report.model} is not the model that sampled these rollouts "
-            "(--model and --adapter name others, --force trains all the same)"
+            f"mean |log ratio| is {overall:.2f}, over {limit:g}: {weights} is not what sampled these rollouts "
+            "(--model and --adapter name others, --max-log-ratio allows more, --force trains all the same)"
+        )
+    else:
+        report.refusal = (
+            f"mean |log ratio| of the rollouts of {', '.join(far)} is over {limit:g}: they were sampled by other "
+            f"weights than {weights} (train on a store without them; --max-log-ratio allows more, --force trains)"
         )

@@ -65,6 +65,7 @@ def preflight_lines(report: Preflight) -> list[tuple[str, str]]:
         ("calls", f"{trajectories.used} of {trajectories.calls} used"),
         *((f"  dropped: {reason}", str(number)) for reason, number in trajectories.dropped.most_common()),
         ("samples", str(len(trajectories.samples))),
+        *((f"  {reason}", str(number)) for reason, number in data.cuts.most_common()),
         *((f"  new sample: {reason}", str(number)) for reason, number in trajectories.breaks.most_common()),
         ("groups", ", ".join(f"{number} {state}" for state, number in states.items() if number)),
         (
@@ -74,6 +75,7 @@ def preflight_lines(report: Preflight) -> list[tuple[str, str]]:
         ("trained tokens", f"{report.trained_tokens:,}, {known / max(1, tokens):.1%} with usable log-probs"),
         ("forward tokens", f"{report.computed_tokens:,} for {report.tokens:,} ({report.dedup:.1f}x shared)"),
         ("steps an epoch", str(report.steps)),
+        ("expected time", f"{clock(report.seconds)}, as long as scoring the rollouts took"),
     ]
     return lines
 

@@ -66,7 +66,15 @@ def publish(url: str, adapter: Path, learner: Policy, samples: Sequence[Sample])
     proof = prove(url, base, name, learner, samples)
     if proof.is_clear and not 0.5 < proof.slope < 2.0:
         raise PublishError(f"{url} took {name} but does not serve it: {proof}; restart the server and publish again")
+    _unload_earlier(url, kept.parent, [model["id"] for model in served])
     return name, proof
+
+
+def _unload_earlier(url: str, published: Path, served: list[str]) -> None:
+    """Those that this output folder has published before, but for the last: a rollout may still be asking for it."""
+    earlier = [name for name in served if (published / name).is_dir()]
+    for name in earlier[:-1]:
+        _request(url, "/v1/unload_lora_adapter", {"lora_name": name})
 
 
 def prove(url: str, base: str, name: str, learner: Policy, samples: Sequence[Sample]) -> Proof:
@@ -116,11 +124,11 @@ def _request(url: str, path: str, body: dict[str, Any] | None = None) -> Any:
             text = reply.read().decode()
     except urllib.error.HTTPError as error:
         said = error.read().decode(errors="replace")[:300]
-        hint = (
-            " (start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True)"
-            if path.endswith("load_lora_adapter") and error.code == 404
-            else ""
-        )
+        hint = ""
+        if path.endswith("load_lora_adapter") and error.code == 404:
+            hint = " (start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True)"
+        elif "rank" in said:
+            hint = " (start vLLM with a larger --max-lora-rank, or train with a smaller --lora-rank)"
         raise PublishError(f"{url}{path} answered {error.code}: {said}{hint}") from error
     except (OSError, ValueError) as error:
         raise PublishError(f"{url}{path} cannot be reached: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from markupsafe import Markup
 from agentlight_trainer import plots
 from agentlight_trainer.advantages import Group
 from agentlight_trainer.config import TrainConfig
+from agentlight_trainer.credit import turn_advantages
+from agentlight_trainer.dataset import Dataset
 from agentlight_trainer.preflight import Preflight
 from agentlight_trainer.progress import GAP_COLUMNS, clock, gap_rows, preflight_lines
 from agentlight_trainer.trajectory import Sample
@@ -24,6 +27,9 @@ SHOWN_TOKENS = 1500  # of one sample: the end is where the sampled tokens are
 CURVES = (
     ("reward", "mean reward of the step's rollouts", "{:.3g}"),
     ("loss", "loss", "{:.3g}"),
+    ("validation_loss", "loss on held-out tasks", "{:.3g}"),
+    ("kl", "KL to the start", "{:.3g}"),
+    ("masked", "share of tokens that the correction masks", "{:.1%}"),
     ("clip_fraction", "share of tokens that hit the clip", "{:.1%}"),
     ("ratio", "mean importance ratio", "{:.4g}"),
     ("gradient_norm", "gradient norm before clipping", "{:.3g}"),
@@ -32,7 +38,7 @@ CURVES = (
 
 
 def write_report(
-    path: Path, config: TrainConfig, before: Preflight, metrics: Sequence[dict[str, Any]], served: str | None
+    path: Path, config: TrainConfig, before: Preflight, metrics: Sequence[dict[str, Any]], served: str
 ) -> Path:
     """Write the page; it needs no other file and no network."""
     data = before.dataset
@@ -47,7 +53,7 @@ def write_report(
         charts=_charts(before, metrics),
         groups=sorted(data.groups, key=lambda group: group.key),
         examples=_examples(before),
-        settings=[(name, value) for name, value in vars(config).items() if value not in (None, False)],
+        settings=[(name, value) for name, value in vars(config).items() if value not in (None, False, ())],
     )
     path.write_text(text)
     return path
@@ -71,14 +77,29 @@ def _cards(before: Preflight, metrics: Sequence[dict[str, Any]]) -> list[tuple[s
 
 def _charts(before: Preflight, metrics: Sequence[dict[str, Any]]) -> list[tuple[str, Markup]]:
     made = [
-        (title, plots.line_chart([line[name] for line in metrics], form))
+        (title, plots.line_chart([line[name] for line in metrics if name in line], form))
         for name, title, form in CURVES
         if any(name in line for line in metrics)
     ]
-    advantages = [value for group in before.dataset.with_signal for value in group.advantages.values()]
-    made.append(("rewards of all scored rollouts", plots.histogram(before.dataset.scored)))
+    data = before.dataset
+    advantages = [value for group in data.with_signal for value in group.advantages.values()]
+    made.append(("rewards of all scored rollouts", plots.histogram(data.scored)))
     made.append(("advantages in groups with signal", plots.histogram(advantages)))
+    made.append(("log-ratio of start to behaviour, before step 1", plots.histogram(before.log_ratios.tolist())))
+    by_turn = credit_by_turn(data)
+    if len(by_turn) > 1:
+        made.append(("mean |advantage| by turn", plots.line_chart(by_turn, "{:.2f}")))
     return [(title, Markup(svg)) for title, svg in made if svg]  # made of numbers only
+
+
+def credit_by_turn(data: Dataset) -> list[float]:
+    """Mean |advantage| of the first turn, the second, ..., over the groups with signal."""
+    sums, counts = Counter[int](), Counter[int]()
+    for group in data.with_signal:
+        for (_, number), value in turn_advantages(group, data.credit).items():
+            sums[number] += abs(value)
+            counts[number] += 1
+    return [sums[number] / counts[number] for number in sorted(counts)]
 
 
 def _examples(before: Preflight) -> list[dict[str, Any]]:

@@ -1,22 +1,17 @@
-"""One training run from stores to an adapter, as the loop reads."""
+"""One training run from stores to an adapter, as a page."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-import torch
-
-from agentlight_trainer import checkpoint, dataset, policy, preflight, progress, steps
+from agentlight_store import Store
+from agentlight_trainer import checkpoint, dataset, policy, preflight, progress, ranks, steps
 from agentlight_trainer.config import TrainConfig
-from agentlight_trainer.errors import SettingError, TrainerError
-from agentlight_trainer.losses import LOSSES
+from agentlight_trainer.credit import turn_advantages
+from agentlight_trainer.errors import NothingToTrain, SettingError, TrainerError
+from agentlight_trainer.optimize import optimize
 from agentlight_trainer.packing import pack_rows, pack_tree
 from agentlight_trainer.selftest import tree_fault
 
@@ -31,193 +26,170 @@ class Result:
     reward: float
     weights: Path | None
     report: Path | None
-    published: str | None = None
+    published: tuple[str, ...] = field(default=())  # the names, a server each
 
 
 def train(config: TrainConfig) -> Result:
     """Read, check, train, save, report and publish; raises an AgentlightError that says what is wrong."""
     check_settings(config)
-    data = dataset.read(config)
-    model, adapter = dataset.start_weights(config, data.trajectories.origins)
-    learner = policy.load(config, model, adapter)
-    epoch_steps, before = look_ahead(config, data, learner, model, adapter)
-    progress.show_preflight(before)
-    if before.refusal:
-        raise TrainerError(before.refusal)
-    reward = sum(data.scored) / len(data.scored)
-    rollouts = sum(len(step.rewards) for step in epoch_steps)
-    if config.dry_run:
-        return Result(0, rollouts, len(data.with_signal), reward, None, None)
-    output = Path(config.output)
-    output.mkdir(parents=True, exist_ok=True)
-    metrics = optimize(config, learner, epoch_steps, output)
-    weights = save(config, learner, output)
-    published = None
-    if config.publish:
+    with ranks.joined():
+        data = dataset.read(config)
+        model, adapter = dataset.start_weights(config, data.trajectories.origins)
+        learner = policy.load(config, model, adapter)
+        ahead = look_ahead(config, data, learner, model, adapter)
+        before = ahead.before
+        if ranks.is_first():
+            progress.show_preflight(before)
+        if before.refusal:
+            raise TrainerError(before.refusal)
+        reward = sum(data.scored) / len(data.scored)
+        rollouts = sum(len(step.rewards) for step in ahead.steps)
+        if config.dry_run:
+            return Result(0, rollouts, len(data.with_signal), reward, None, None)
+        output = Path(config.output)
+        output.mkdir(parents=True, exist_ok=True)
+        metrics = optimize(config, learner, ahead.steps, ahead.held_out, output)
+        weights = save(config, learner, output)
+    if config.debug_trace:
+        _trace(data, output / "credit.jsonl")
+    published, proofs = [], []
+    for url in config.publish:
         from agentlight_trainer.publish import publish
 
-        probes = [sample for step in epoch_steps for pack in step.packs for sample in pack.samples[:1]]
-        published, proof = publish(config.publish, weights, learner, probes)
-        progress.say(f"published as {published}: {proof}", style="green")
+        probes = [sample for step in ahead.steps for pack in step.packs for sample in pack.samples[:1]]
+        name, proof = publish(url, weights, learner, probes)
+        published.append(name)
+        proofs.append(f"{url}: {proof}")
+        progress.say(f"published as {name}: {proof}", style="green")
     from agentlight_trainer.report import write_report
 
-    report = write_report(output / "report.html", config, before, metrics, published)
-    return Result(len(metrics), rollouts, len(data.with_signal), reward, weights, report, published)
+    report = write_report(output / "report.html", config, before, metrics, ", ".join(published))
+    return Result(len(metrics), rollouts, len(data.with_signal), reward, weights, report, tuple(published))
+
+
+def train_roles(config: TrainConfig) -> dict[str, Result]:
+    """One adapter for each agent role of the stores, each in a folder of its own; roles without signal are said."""
+    roles = config.component or tuple(
+        dict.fromkeys(span.role for path in config.stores for one in Store.open(path).rollouts() for span in one.spans)
+    )
+    made = {}
+    for role in roles:
+        progress.say(f"role {role}", style="bold")
+        one = replace(config, component=(role,), per_role=False, output=str(Path(config.output) / role))
+        try:
+            made[role] = train(one)
+        except NothingToTrain as error:
+            progress.say(f"role {role} is left out: {error}", style="yellow")
+    if not made:
+        raise NothingToTrain(f"none of the roles {', '.join(roles)} can be trained on")
+    return made
 
 
 def check_settings(config: TrainConfig) -> None:
-    for name in ("epochs", "max_tokens", "lora_rank", "save_every", "gradient_clip"):
+    """Raises SettingError for values that are out of range, and for flags that exclude each other."""
+    for name in (
+        "epochs",
+        "max_tokens",
+        "lora_rank",
+        "snapshot_interval",
+        "gradient_clip",
+        "length",
+        "patience",
+        "rounds",
+    ):
         if getattr(config, name) <= 0:
             raise SettingError(f"--{name.replace('_', '-')} is {getattr(config, name)}, and must be more than 0")
-    if config.rollouts_per_step is not None and config.rollouts_per_step <= 0:
-        raise SettingError(f"--rollouts-per-step is {config.rollouts_per_step}, and must be more than 0")
-    if config.full and config.adapter not in (None, "none"):
-        raise SettingError("--full trains every weight and --adapter continues an adapter: give one of them")
-    if config.full and config.publish:
-        raise SettingError("--publish loads an adapter into a running server, and --full makes none")
+    for name in ("rollouts_per_step", "max_turns", "credit_window"):
+        if getattr(config, name) is not None and getattr(config, name) <= 0:
+            raise SettingError(f"--{name.replace('_', '-')} is {getattr(config, name)}, and must be more than 0")
+    excluded = {
+        "--full trains every weight and --adapter continues an adapter: give one of them": (
+            config.full and config.adapter not in (None, "none")
+        ),
+        "--publish loads an adapter into a running server, and --full makes none": bool(config.full and config.publish),
+        "--merge puts an adapter into the model, and --full makes none": config.full and config.merge,
+        "--credit turn_rewards needs --turn-reward NAME, the reward that is emitted after turns": (
+            config.credit == "turn_rewards" and config.turn_reward is None
+        ),
+        f"--credit {config.credit} needs a baseline; --objective {config.objective} has none": (
+            config.credit != "uniform"
+            and (config.advantage in ("best", "whiten") or config.objective in ("sft", "reinforce_pp"))
+            and config.advantage not in ("group", "center", "rloo", "batch_std", "center_whiten")
+        ),
+        f"--validation {config.validation} is no share from 0 to below 1": not 0 <= config.validation < 1,
+        "--rounds needs --collect, the command that makes the rollouts of a round": (
+            config.rounds > 1 and not config.collect
+        ),
+    }  # fmt: skip
+    problem = next((problem for problem, there in excluded.items() if there), None)
+    if problem:
+        raise SettingError(problem)
+
+
+@dataclass
+class Ahead:
+    """What is known before the first step."""
+
+    steps: list[steps.Step]  # of one epoch
+    held_out: steps.Step | None  # the rollouts of the held-out tasks
+    before: preflight.Preflight
 
 
 def look_ahead(
     config: TrainConfig, data: dataset.Dataset, learner: policy.Policy, model: str, adapter: str | None
-) -> tuple[list[steps.Step], preflight.Preflight]:
+) -> Ahead:
     """Plan the steps and measure them with the weights at the start."""
     groups = data.with_signal
     fault = tree_fault(learner, [sample for group in groups for sample in group.samples])
-    epoch_steps, too_long = steps.plan(groups, config, pack_rows if fault else pack_tree, learner.context)
-    if not epoch_steps:
-        raise TrainerError(f"all {too_long} samples are longer than the model's context of {learner.context} tokens")
-    computed = sum(step.computed_tokens for step in epoch_steps)
-    with progress.bar("pre-flight", computed) as advance:
-        gaps = preflight.measure(learner, epoch_steps, config, advance)
+    packer = pack_rows if fault else pack_tree
+    planned = steps.plan(groups, config, packer, learner.context, data.credit)
+    if not planned.steps:
+        raise TrainerError(f"nothing is left to train on: {', '.join(planned.cuts)}")
+    whole = replace(config, rollouts_per_step=1 << 30)
+    kept = [group for group in data.validation if group.state == "signal"]
+    held_out = steps.plan(kept, whole, packer, learner.context, data.credit).steps
+    if config.validation and not held_out:
+        raise SettingError(
+            f"--validation {config.validation} holds out no task whose rollouts differ in reward: give a larger share"
+        )
+    everything = [*planned.steps, *held_out]
+    with progress.bar("pre-flight", sum(step.computed_tokens for step in everything)) as advance:
+        measured = preflight.measure(learner, everything, config, advance)
+    data.cuts.update(planned.cuts)
     before = preflight.Preflight(
         model=model,
         adapter=adapter,
         dtype=str(learner.dtype).removeprefix("torch."),
         packing="plain rows" if fault else "prefix tree",
         dataset=data,
-        steps=len(epoch_steps),
-        gaps=gaps,
-        tokens=sum(len(s.ids) for step in epoch_steps for pack in step.packs for s in pack.samples),
-        trained_tokens=sum(step.trained_tokens for step in epoch_steps),
-        computed_tokens=computed,
-        too_long=too_long,
+        steps=len(planned.steps),
+        gaps=measured.gaps,
+        log_ratios=measured.log_ratios,
+        tokens=sum(len(s.ids) for step in everything for pack in step.packs for s in pack.samples),
+        trained_tokens=sum(step.trained_tokens for step in everything),
+        computed_tokens=sum(step.computed_tokens for step in everything),
+        seconds=measured.seconds * config.epochs * preflight.BACKWARD,
     )
     if fault:
         before.warnings.append(f"the prefix tree does not hold on this model, plain rows are used: {fault}")
     preflight.judge(before, config)
-    return epoch_steps, before
-
-
-def optimize(
-    config: TrainConfig, learner: policy.Policy, epoch_steps: Sequence[steps.Step], output: Path
-) -> list[dict[str, Any]]:
-    """The loop. Returns the metrics of every step, those before a resume included."""
-    run = list(steps.order(epoch_steps, config))
-    fingerprint = _fingerprint(config, epoch_steps)
-    metrics = _resume(config, learner, output, fingerprint) if config.resume else []
-    done, began = len(metrics), time.monotonic()
-    with (output / "metrics.jsonl").open("w") as log, progress.bar("training", len(run)) as advance:
-        log.writelines(json.dumps(line) + "\n" for line in metrics)
-        advance(done)
-        for number, (epoch, step) in enumerate(run[done:], done + 1):
-            line = {"step": number, "epoch": epoch + 1} | take_step(config, learner, step)
-            metrics.append(line)
-            log.write(json.dumps(line) + "\n")
-            log.flush()
-            left = (time.monotonic() - began) / (number - done) * (len(run) - number)
-            progress.say(progress.step_line(line, len(run), left))
-            advance(1)
-            if number == 1 and (still := learner.still()):
-                raise TrainerError(f"{len(still)} adapter tensors did not move in step 1, such as {still[0]}")
-            if number % config.save_every == 0 or number == len(run):
-                checkpoint.save(output / "checkpoints", learner, number, fingerprint)
-    return metrics
-
-
-def take_step(config: TrainConfig, learner: policy.Policy, step: steps.Step) -> dict[str, Any]:
-    """One update. The gradient is the same for every cut of the step into packs."""
-    began, loss, sums = time.monotonic(), 0.0, dict[str, float]()
-    for pack in step.packs:
-        part = pack_loss(config, learner, step, pack)
-        value = part.value.item()
-        if not math.isfinite(value):
-            raise TrainerError(f"the loss is {value}: nothing was updated; --resume goes on from before this step")
-        part.value.backward()
-        loss += value
-        for name, amount in part.sums.items():
-            sums[name] = sums.get(name, 0.0) + amount
-    rate = learner.scheduler.get_last_lr()[0]
-    norm = learner.step(config.gradient_clip)
-    seconds = time.monotonic() - began
-    return {
-        "loss": loss,
-        "reward": sum(step.rewards) / len(step.rewards),
-        **{name: amount / step.trained_tokens for name, amount in sums.items()},
-        "gradient_norm": norm,
-        "learning_rate": rate,
-        "rollouts": len(step.rewards),
-        "trained_tokens": step.trained_tokens,
-        "computed_tokens": step.computed_tokens,
-        "seconds": seconds,
-        "tokens_per_second": sum(len(s.ids) for pack in step.packs for s in pack.samples) / seconds,
-    }
-
-
-def pack_loss(config: TrainConfig, learner: policy.Policy, step: steps.Step, pack: Any) -> Any:
-    device = learner.device
-    anchor_T = pack.anchor_logprobs_T.to(device)
-    return LOSSES[config.objective](
-        learner.logprobs(pack),
-        anchor_T,
-        pack.behaviour_logprobs_T.to(device),
-        step.advantages_T(pack).to(device),
-        step.weights_T(pack).to(device),
-        anchor=config.anchor,
-        clip_low=config.clip_low,
-        clip_high=config.clip_high,
-        kl=config.kl,
-        reference_logprobs_T=anchor_T,  # the reference is the model at the start, its adapter included
-    )
+    return Ahead(planned.steps, held_out[0] if held_out else None, before)
 
 
 def save(config: TrainConfig, learner: policy.Policy, output: Path) -> Path:
+    """Write what was trained; the first rank does. Returns its folder."""
     final = output / ("model" if config.full else "adapter")
-    aside = output / f".{final.name}.new"
-    learner.save(aside)
-    checkpoint.replace(aside, final)
+    if ranks.is_first():
+        checkpoint.write(final, learner.save)
+        if config.merge:
+            checkpoint.write(output / "merged", learner.save_merged)
     return final
 
 
-def _resume(config: TrainConfig, learner: policy.Policy, output: Path, fingerprint: str) -> list[dict[str, Any]]:
-    found, passed_over = checkpoint.newest(output / "checkpoints", fingerprint)
-    for reason in passed_over:
-        progress.say(f"passed over: {reason}", style="yellow")
-    if found is None:
-        if any("other settings" in reason for reason in passed_over):
-            raise SettingError(
-                f"the checkpoints in {output} are of other rollouts or other settings; leave out --resume, or give "
-                "the stores and flags of then"
-            )
-        progress.say("no checkpoint to resume from: starting at step 1")
-        return []
-    checkpoint.restore(found, learner)
-    progress.say(f"resumed after step {found.step}")
-    lines = (output / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines[: found.step]]
-
-
-# What may differ between a run and its continuation: nothing that changes a step's result.
-_FREE = {"stores", "output", "epochs", "save_every", "resume", "publish", "dry_run", "force", "device"}
-
-
-def _fingerprint(config: TrainConfig, epoch_steps: Sequence[steps.Step]) -> str:
-    made = hashlib.blake2b(digest_size=16)
-    settings = {name: value for name, value in vars(config).items() if name not in _FREE}
-    made.update(json.dumps(settings, sort_keys=True).encode())
-    for step in epoch_steps:
-        for pack in step.packs:
-            made.update(pack.ids_N.numpy().tobytes())
-            made.update(pack.targets_T.numpy().tobytes())
-            made.update(torch.nan_to_num(pack.behaviour_logprobs_T).numpy().tobytes())
-            made.update(step.advantages_T(pack).numpy().tobytes())
-    return made.hexdigest()
+def _trace(data: dataset.Dataset, path: Path) -> None:
+    with path.open("w") as file:
+        for group in data.with_signal:
+            for (rollout, number), advantage in sorted(turn_advantages(group, data.credit).items()):
+                line = {"task": group.key, "role": group.role, "rollout_id": rollout, "turn": number}
+                line |= {"reward": group.rewards[rollout], "advantage": advantage}
+                file.write(json.dumps(line) + "\n")

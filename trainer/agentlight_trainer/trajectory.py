@@ -37,13 +37,15 @@ class Turn:
     """One call within a sample: the tokens `start:stop` were sampled by `version` under `setting`."""
 
     span_id: str
-    number: int  # of the call in its rollout, from 0
+    number: int  # of the call among those of its rollout that got a reply, from 0
+    of: int  # how many those are
     start: int
     stop: int
     version: str
     setting: str
     temperature: float
     logprobs_mode: str | None
+    truncated: bool  # the length limit cut it off
 
 
 @dataclass
@@ -113,31 +115,35 @@ def build(
 
 
 def _read_off(rollout: Rollout, nodes: list[lineage.Node], defaults: Defaults, made: Trajectories) -> None:
-    first_prompt: dict[str, bytes] = {}
-    used: dict[str, int] = {}  # a call's number among those of its rollout that are used
+    opening = next((span.prompt_ids for span in rollout.spans if span.prompt_ids), ())
+    key = (
+        f"task {rollout.task_id}" if rollout.task_id else f"prompt {_digest(np.asarray(opening, np.uint32).tobytes())}"
+    )
+    replied = [span.span_id for span in rollout.spans if span.status == "ok"]
+    used: set[str] = set()
     samples: dict[int, Sample] = {}  # by id() of the node that they end with
     for node in nodes:
         if not node.opened:
             continue
         if node.span.span_id not in used:
-            used[node.span.span_id] = len(used)
+            used.add(node.span.span_id)
             made.origins[Origin(node.span.model_root, node.span.policy_version, node.span.adapter_root)] += 1
-        first_prompt.setdefault(node.span.role, node.tokens[: node.prompt_bytes])
-        key = f"task {rollout.task_id}" if rollout.task_id else f"prompt {_digest(first_prompt[node.span.role])}"
         sample = samples.pop(id(node.parent), None)
         if sample is None:
             empty = np.zeros(0)
             sample = Sample(rollout.rollout_id, key, node.span.role, empty, empty, empty, empty, [])
             made.samples.append(sample)
         samples[id(node)] = sample
-        _extend(sample, node, used[node.span.span_id], defaults, made.unknown)
+        _extend(sample, node, (replied.index(node.span.span_id), len(replied)), defaults, made.unknown)
     made.used += len(used)
-    unclear = {node.span.span_id for node in nodes} - used.keys()
+    unclear = {node.span.span_id for node in nodes} - used
     if unclear:
         made.dropped["n > 1, and no later call shows which choice was used"] += len(unclear)
 
 
-def _extend(sample: Sample, node: lineage.Node, number: int, defaults: Defaults, unknown: Counter[str]) -> None:
+def _extend(
+    sample: Sample, node: lineage.Node, place: tuple[int, int], defaults: Defaults, unknown: Counter[str]
+) -> None:
     """Make the sample end with the node's completion; only that completion becomes trained."""
     ids = np.frombuffer(node.tokens, np.uint32).astype(np.int64)
     start, stop, had = len(node.span.prompt_ids or ()), len(ids), len(sample.ids)
@@ -156,7 +162,8 @@ def _extend(sample: Sample, node: lineage.Node, number: int, defaults: Defaults,
     sample.temperatures[start:] = temperature
     version = node.span.policy_version or node.span.model or "base"
     mode = node.span.sampling.get("logprobs_mode")
-    sample.turns.append(Turn(node.span.span_id, number, start, stop, version, setting, temperature, mode))
+    truncated = node.choice.finish_reason == "length"
+    sample.turns.append(Turn(node.span.span_id, *place, start, stop, version, setting, temperature, mode, truncated))
 
 
 def why_not(span: Span, components: Collection[str]) -> str | None:
