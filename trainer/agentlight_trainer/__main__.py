@@ -1,4 +1,6 @@
-"""`python -m agentlight_trainer` is `agentlight-train`."""
+"""`python -m agentlight_trainer`, and so `torchrun -m agentlight_trainer`."""
+
+from __future__ import annotations
 
 import sys
 

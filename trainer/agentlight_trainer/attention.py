@@ -41,11 +41,12 @@ _masks: list[Tensor | None] = []
 def along(runs: Sequence[Run], dtype: torch.dtype, device: str) -> Iterator[None]:
     """Within it, every layer of a model loaded with `attn_implementation=NAME` attends along these runs."""
     global _runs, _masks
+    outer = _runs, _masks
     _runs, _masks = runs, [run.mask(dtype, torch.device(device)) if run.prefix else None for run in runs]
     try:
         yield
     finally:
-        _runs, _masks = (), []
+        _runs, _masks = outer
 
 
 def tree_attention(

@@ -27,6 +27,9 @@ def main(argv: list[str] | None = None) -> int:
         # torch takes seconds to import, and --help needs none of it
         from agentlight_trainer.train import train, train_roles
 
+        if os.environ.get("RANK", "0") != "0":  # the first rank speaks for all of torchrun's
+            train_roles(config) if config.per_role else train(config)
+            return 0
         if config.per_role:
             for role, made in train_roles(config).items():
                 print(f"agentlight-train: {role}: {line_of(made)}")

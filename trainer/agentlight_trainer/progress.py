@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from agentlight_trainer import ranks
 from agentlight_trainer.preflight import Preflight
 
-console = Console(stderr=True, highlight=False)
+console = Console(stderr=True, highlight=False, quiet=not ranks.is_first())
 if not console.is_terminal:
     console.width = 140  # a log file has no edge at which to fold
 
@@ -75,7 +76,7 @@ def preflight_lines(report: Preflight) -> list[tuple[str, str]]:
         ("trained tokens", f"{report.trained_tokens:,}, {known / max(1, tokens):.1%} with usable log-probs"),
         ("forward tokens", f"{report.computed_tokens:,} for {report.tokens:,} ({report.dedup:.1f}x shared)"),
         ("steps an epoch", str(report.steps)),
-        ("expected time", f"{clock(report.seconds)}, as long as scoring the rollouts took"),
+        ("expected time", f"{clock(report.seconds)}, by how long scoring the rollouts took"),
     ]
     return lines
 

@@ -38,8 +38,7 @@ def train(config: TrainConfig) -> Result:
         learner = policy.load(config, model, adapter)
         ahead = look_ahead(config, data, learner, model, adapter)
         before = ahead.before
-        if ranks.is_first():
-            progress.show_preflight(before)
+        progress.show_preflight(before)
         if before.refusal:
             raise TrainerError(before.refusal)
         reward = sum(data.scored) / len(data.scored)
@@ -50,6 +49,9 @@ def train(config: TrainConfig) -> Result:
         output.mkdir(parents=True, exist_ok=True)
         metrics = optimize(config, learner, ahead.steps, ahead.held_out, output)
         weights = save(config, learner, output)
+    done = Result(len(metrics), rollouts, len(data.with_signal), reward, weights, output / "report.html")
+    if not ranks.is_first():
+        return done
     if config.debug_trace:
         _trace(data, output / "credit.jsonl")
     published, proofs = [], []
@@ -63,8 +65,8 @@ def train(config: TrainConfig) -> Result:
         progress.say(f"published as {name}: {proof}", style="green")
     from agentlight_trainer.report import write_report
 
-    report = write_report(output / "report.html", config, before, metrics, ", ".join(published))
-    return Result(len(metrics), rollouts, len(data.with_signal), reward, weights, report, tuple(published))
+    write_report(output / "report.html", config, before, metrics, ", ".join(published))
+    return replace(done, published=tuple(published))
 
 
 def train_roles(config: TrainConfig) -> dict[str, Result]:
