@@ -52,7 +52,7 @@ class Environment:
         # and not `threading`: nothing for gevent to patch, nothing imported before the agent imports it.
         self.lock = _thread.RLock()
         self.busy = False  # a transaction of the thread that has the lock is open
-        self.postponed: list[Callable[[Any], Any]] = []
+        self.postponed: list[tuple[Callable[[], Callable[[Any], Any]], Callable[[], object] | None]] = []
         self._handles = 0
         self._open(create)
 
@@ -73,15 +73,25 @@ class Environment:
         Called from within a transaction of the same thread it returns None and runs the action right after that
         transaction: so it is with a stream that the garbage collector finalises, and with signal handlers.
         """
+        return self.write_prepared(lambda: action)
+
+    def write_prepared(
+        self, prepare: Callable[[], Callable[[Any], Result]], failed: Callable[[], object] | None = None
+    ) -> Result | None:
+        """As `write`, with what `prepare` returns: it runs before the transaction, for which all other processes wait.
+
+        Threads of this process prepare one at a time, in the order in which they write; before the next one does,
+        `failed` runs when the transaction was not committed.
+        """
         with self.lock:
             if self.busy:
-                self.postponed.append(action)
+                self.postponed.append((prepare, failed))
                 return None
             try:
-                return self._run(action, write=True)
+                return self._run(prepare, failed, write=True)
             finally:
                 while self.postponed:
-                    self._run(self.postponed.pop(0), write=True)
+                    self._run(*self.postponed.pop(0), write=True)
 
     def read(self, action: Callable[[Any], Result]) -> Result:
         """Run `action(txn)` in one read transaction."""
@@ -89,7 +99,7 @@ class Environment:
             if self.busy:
                 with self._env.begin() as txn:
                     return action(txn)
-            return self._run(action, write=False)
+            return self._run(lambda: action, None, write=False)
 
     def close(self) -> None:
         """Give up one handle; the last one closes the environment."""
@@ -101,10 +111,16 @@ class Environment:
                 self._env.close()
             _open_environments.pop(self.path, None)
 
-    def _run(self, action: Callable[[Any], Result], *, write: bool) -> Result:
+    def _run(
+        self, prepare: Callable[[], Callable[[Any], Result]], failed: Callable[[], object] | None, *, write: bool
+    ) -> Result:
         self.busy = True
         try:
-            return self._transact(action, write=write)
+            return self._transact(prepare(), write=write)
+        except BaseException:
+            if failed is not None:
+                failed()
+            raise
         finally:
             self.busy = False
 

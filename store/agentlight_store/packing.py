@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _SWAP = sys.byteorder == "big"  # the format is little-endian
 _DEPTH_LIMIT = 200  # below msgpack's own limit of 511
+_packers: list[msgpack.Packer] = []
 
 
 def pack(value: Any) -> bytes:
@@ -24,7 +25,11 @@ def pack(value: Any) -> bytes:
 
 
 def _packb(value: Any) -> bytes:
-    packed: Any = msgpack.packb(value, unicode_errors="surrogatepass")
+    # Making a packer takes longer than packing a message. One in use is in nobody else's reach: amid `pack` the
+    # garbage collector may finalise a stream, and that packs as well. One that has failed is not used again.
+    packer = _packers.pop() if _packers else msgpack.Packer(unicode_errors="surrogatepass")
+    packed: Any = packer.pack(value)
+    _packers.append(packer)
     return packed
 
 

@@ -14,7 +14,7 @@ copies the pages from the root of every database that it touches:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from agentlight_store import headers
@@ -27,14 +27,48 @@ from agentlight_store.records import SpanReader, write_span
 from agentlight_store.rollout import Event, Reward, Rollout
 from agentlight_store.span import Span
 
+KEYS_REMEMBERED = 4096  # the messages of open conversations and the settings, mostly; some 100 bytes each
+
+
+class _Written:
+    """What this process has written: entries that need not be written again, and sequences to build on."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.tips = TokenTips()
+        self._keys: set[bytes] = set()
+
+    def batch(self) -> _Batch:
+        if len(self._keys) > KEYS_REMEMBERED:
+            self._keys.clear()
+        return _Batch(self._keys)
+
+
+class _Batch:
+    """The entries of one call, as far as they are new; in place of a transaction for those who `put` them."""
+
+    __slots__ = ("_known", "entries")
+
+    def __init__(self, known: set[bytes]) -> None:
+        self._known = known
+        self.entries: list[tuple[bytes, bytes]] = []
+
+    def has(self, key: bytes) -> bool:
+        return key in self._known
+
+    def put(self, key: bytes, value: bytes, *, overwrite: bool) -> None:
+        """Nothing is overwritten: what has a name made of its bytes is always the same."""
+        if key not in self._known:
+            self._known.add(key)
+            self.entries.append((key, value))
+
 
 class Store:
     """A store of rollouts. `Store.open(path)` reads and writes an existing one, `create=True` makes it."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._tips = TokenTips()
-        self._pid = os.getpid()
+        self._written = _Written()
         self._closed = False
 
     @classmethod
@@ -72,27 +106,28 @@ class Store:
         rollout = key_of(rollout_id)
         span_key = os.urandom(8)
         key = SPANS + rollout + int(span.started_at * 1e9).to_bytes(8, "big") + span_key
-        header = new_header(span.started_at)
-        if self._pid != os.getpid():  # what the parent remembers to have written may not be committed
-            self._pid, self._tips = os.getpid(), TokenTips()
 
-        def write(txn: Any) -> None:
-            tips, self._tips = (
-                self._tips,
-                TokenTips(),
-            )  # those of an aborted transaction would point to nothing
-            txn.put(HEADERS + rollout, header, overwrite=False)
-            record = write_span(txn, tips, rollout, span)
-            cursor = txn.cursor()
-            last = cursor.last() and cursor.key() < key
-            cursor.put(key, record, append=last)  # in order, LMDB fills its pages, else it leaves a record's space
-            written.append(tips)
+        def prepare() -> Callable[[Any], None]:
+            if self._written.pid != os.getpid():  # what the parent remembers to have written may not be committed
+                self._forget()
+            new = self._written.batch()
+            if not new.has(HEADERS + rollout):
+                new.put(HEADERS + rollout, new_header(span.started_at), overwrite=False)
+            record = write_span(new, self._written.tips, rollout, span)
 
-        written: list[TokenTips] = []
-        self._environment.write(write)
-        if written:
-            self._tips = written[-1]
+            def write(txn: Any) -> None:
+                cursor = txn.cursor()
+                cursor.putmulti(new.entries, overwrite=False)
+                last = cursor.last() and cursor.key() < key
+                cursor.put(key, record, append=last)  # in order, LMDB fills its pages, else it leaves a record's space
+
+            return write
+
+        self._environment.write_prepared(prepare, self._forget)
         return span_key.hex()
+
+    def _forget(self) -> None:
+        self._written = _Written()
 
     def begin_rollout(self, rollout_id: str, **given: Any) -> None:
         """See `headers.begin`."""
