@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -22,7 +23,7 @@ from agentlight_store.errors import AgentlightError
 
 ROUNDS = 3
 TRAIN_SAMPLES = 10  # rollouts of each training question and round
-HELDOUT_SAMPLES = 4  # rollouts of each held-out question and measurement
+HELDOUT_SAMPLES = 3  # rollouts of each held-out question and measurement
 LORA_RANK = 8  # half the default: vLLM's CPU build copies a whole adapter for every token
 TRAINING = {
     "--lora-rank": LORA_RANK,
@@ -37,6 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path("examples", "text_to_sql")  # from ROOT, where every command runs and can be repeated by hand
 WORK = Path(".quickstart")
 MODEL = WORK / "SmolLM2-135M-Instruct"
+OUTPUT = WORK / "out"
 BIN = Path(sys.executable).parent
 
 console = Console(highlight=False)
@@ -51,7 +53,7 @@ def main() -> int:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the model comes from PyPI; nothing else is asked
     try:
         clean()
-        before, after = improve(rounds)
+        improve(rounds)
     except subprocess.CalledProcessError as error:
         print(f"quickstart: {shlex.join(error.cmd[:1])} ended with status {error.returncode}", file=sys.stderr)
         return 1
@@ -61,7 +63,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("quickstart: interrupted; what was collected is in .quickstart", file=sys.stderr)
         return 130
-    return conclude(before, after, WORK / f"out-{rounds}" / "report.html")
+    return conclude([json.loads(line) for line in (OUTPUT / "rounds.jsonl").read_text().splitlines()])
 
 
 def clean() -> None:
@@ -72,8 +74,8 @@ def clean() -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def improve(rounds: int) -> tuple[float, float]:
-    """The mean reward on the held-out questions, before and after."""
+def improve(rounds: int) -> None:
+    """Make the model, serve it, and have it measured, collected with, trained and measured again."""
     if not MODEL.exists():
         heading("The model: SmolLM2-135M-Instruct, from PyPI")
         with timed("make the model"):
@@ -83,41 +85,20 @@ def improve(rounds: int) -> tuple[float, float]:
     started = time.monotonic()
     with serve(str(MODEL), log=WORK / "serve.log", lora_rank=LORA_RANK) as policy:
         seconds["start vLLM"] = time.monotonic() - started
-        name = policy.model
-        heading("Held-out questions, before")
-        with timed("measure"):
-            before = collect(policy.url, name, "heldout", HELDOUT_SAMPLES, WORK / "eval-0")
-        for number in range(1, rounds + 1):
-            heading(f"Round {number} of {rounds}")
-            store, output = WORK / f"round-{number}", WORK / f"out-{number}"
-            with timed("collect"):
-                collect(policy.url, name, "train", TRAIN_SAMPLES, store)
-            with timed("train"):
-                flags = [word for flag in TRAINING.items() for word in flag]
-                run(BIN / "agentlight-train", store, *flags, "--output", output, "--publish", policy.url)
-            (adapter,) = (output / "published").iterdir()  # is called what the server calls it
-            name = adapter.name
-        heading("Held-out questions, after")
-        with timed("measure"):
-            after = collect(policy.url, name, "heldout", HELDOUT_SAMPLES, WORK / f"eval-{rounds}")
-    return before, after
+        heading(f"{rounds} rounds: collect, train, publish, measure")
+        flags = [word for flag in TRAINING.items() for word in flag]
+        commands = ["--collect", command("train", TRAIN_SAMPLES), "--evaluate", command("heldout", HELDOUT_SAMPLES)]
+        run(
+            BIN / "agentlight-train", "--rounds", rounds, *commands, *flags, "--publish", policy.url, "--output", OUTPUT
+        )
 
 
-def collect(url: str, model: str, questions: str, samples: int, store: Path) -> float:
-    """Let the agent answer each question several times; returns the mean reward."""
-    to_run = ["--store", store, "--tasks", HERE / f"{questions}.jsonl", "--samples", samples, "--jobs", JOBS]
-    policy = ["--timeout", TIMEOUT, "--policy", url, "--policy-model", model, "--reward", "reward:score"]
-    agent = [sys.executable, HERE / "agent.py", "--question", "{question}", "--expected-sql", "{sql}"]
-    run(BIN / "agentlight-run", *to_run, *policy, *agent)
-    listing = subprocess.check_output([BIN / "agentlight-store", "ls", store, "--json"], text=True)
-    rewards = [json.loads(line)["reward"] for line in listing.splitlines()]
-    scored = [reward for reward in rewards if reward is not None]
-    if not scored:
-        raise AgentlightError(f"none of the {len(rewards)} rollouts in {store} was scored; see {store}/logs")
-    mean = sum(scored) / len(scored)
-    unscored = f", {len(rewards) - len(scored)} unscored" if len(scored) < len(rewards) else ""
-    print(f"mean reward {mean:.2f} over {len(scored)} rollouts{unscored}", flush=True)
-    return mean
+def command(questions: str, samples: int) -> str:
+    """What lets the agent answer each question several times."""
+    to_run = ["agentlight-run", "--tasks", HERE / f"{questions}.jsonl", "--samples", samples, "--jobs", JOBS]
+    scored = ["--timeout", TIMEOUT, "--reward", "reward:score"]
+    agent = [os.path.relpath(sys.executable), HERE / "agent.py", "--question", "{question}", "--expected-sql", "{sql}"]
+    return shlex.join(map(str, [*to_run, *scored, *agent]))
 
 
 def run(*words: object) -> None:
@@ -150,7 +131,10 @@ def timed(what: str) -> Iterator[None]:
     seconds[what] = seconds.get(what, 0.0) + time.monotonic() - started
 
 
-def conclude(before: float, after: float, report: Path) -> int:
+def conclude(rounds: list[dict[str, Any]]) -> int:
+    for one in rounds:
+        for what, spent in one["seconds"].items():
+            seconds[what] = seconds.get(what, 0.0) + spent
     heading("Where the time went")
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
@@ -159,8 +143,9 @@ def conclude(before: float, after: float, report: Path) -> int:
         table.add_row(what, f"{spent:.0f} s")
     console.print(table)
     heading("Result")
+    before, after = rounds[0]["measured"], rounds[-1]["measured"]
     print(f"held-out reward: {before:.2f} before, {after:.2f} after")
-    print(f"report: {report}")
+    print(f"report: {OUTPUT / 'report.html'}")
     if after <= before:
         print("quickstart: the held-out reward did not rise", file=sys.stderr)
         return 1

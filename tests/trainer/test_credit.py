@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 from rollouts import span
@@ -105,7 +106,7 @@ def score(path: Path, turn: int) -> tuple[float, float]:
     return (value, 0.0) if turn == 0 else (0.0, value)
 
 
-def expected_gradient(credit: str, number: int, **options: float) -> tuple[float, float]:
+def expected_gradient(credit: str, number: int, **options: Any) -> tuple[float, float]:
     """Of the estimate from `number` rollouts, over every way in which they can come out."""
     total = [0.0, 0.0]
     for paths in itertools.product(OUTCOMES, repeat=number):

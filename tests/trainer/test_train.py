@@ -250,10 +250,8 @@ def test_a_sample_longer_than_the_context_is_left_out_and_said(
 ):
     sampled_store()
     data = dataset.read(config)
-    long, ids = data.with_signal[0].samples[0], torch.zeros(300, dtype=torch.int64).numpy()
-    long.ids, long.turns = (
-        ids,
-        [turn._replace(stop=300) if hasattr(turn, "_replace") else replace(turn, stop=300) for turn in long.turns],
-    )
+    long = data.with_signal[0].samples[0]
+    long.ids = torch.zeros(300, dtype=torch.int64).numpy()
+    long.turns = [replace(turn, stop=300) for turn in long.turns]
     before = look_ahead(config, data, policy.load(config, tiny_model, None), tiny_model, None).before
     assert any("longer than the model's context" in warning for warning in before.warnings)

@@ -30,6 +30,13 @@ def main(argv: list[str] | None = None) -> int:
         if os.environ.get("RANK", "0") != "0":  # the first rank speaks for all of torchrun's
             train_roles(config) if config.per_role else train(config)
             return 0
+        if config.collect:
+            from agentlight_trainer.rounds import plot, run_rounds
+
+            result, rounds = run_rounds(config)
+            print("\n".join(plot(rounds)))
+            print(f"agentlight-train: {config.rounds} rounds, the last one: {line_of(result)}")
+            return 0
         if config.per_role:
             for role, made in train_roles(config).items():
                 print(f"agentlight-train: {role}: {line_of(made)}")

@@ -77,6 +77,15 @@ def _unload_earlier(url: str, published: Path, served: list[str]) -> None:
         _request(url, "/v1/unload_lora_adapter", {"lora_name": name})
 
 
+def base_of(url: str) -> str:
+    """The name of the base model that a server lists. Raises PublishError."""
+    url = url.rstrip("/").removesuffix("/v1")
+    base = next((model["id"] for model in _request(url, "/v1/models")["data"] if not model.get("parent")), None)
+    if base is None:
+        raise PublishError(f"{url} lists no base model")
+    return str(base)
+
+
 def prove(url: str, base: str, name: str, learner: Policy, samples: Sequence[Sample]) -> Proof:
     """Compare on stored token sequences, so that neither a template nor sampling plays a part."""
     parts: list[list[torch.Tensor]] = [[], [], [], []]

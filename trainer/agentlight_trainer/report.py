@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,22 @@ def write_report(
     return path
 
 
+def write_rounds(path: Path, rounds: Sequence[Any]) -> Path:
+    """The page over all rounds; each round has a report of its own below it."""
+    page = Environment(loader=PackageLoader("agentlight_trainer", "templates"), autoescape=select_autoescape())
+    measured = [one.measured for one in rounds if one.measured is not None]
+    rewards = [one.reward for one in rounds if one.reward is not None]
+    charts = [
+        ("mean reward of --evaluate: before, and after each round", plots.line_chart(measured)),
+        ("mean reward of the rollouts of each round", plots.line_chart(rewards)),
+    ]
+    first, last = rounds[0].by_task, rounds[-1].by_task
+    tasks = [(task, first[task], last[task]) for task in sorted(first) if task in last and len(measured) > 1]
+    shown = [(title, Markup(svg)) for title, svg in charts if svg]
+    path.write_text(page.get_template("rounds.html").render(rounds=rounds, charts=shown, tasks=tasks))
+    return path
+
+
 def _cards(before: Preflight, metrics: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     scored, data = before.dataset.scored, before.dataset
     compared = [gap for gap in before.gaps if not math.isnan(gap.mean)]
@@ -94,7 +110,7 @@ def _charts(before: Preflight, metrics: Sequence[dict[str, Any]]) -> list[tuple[
 
 def credit_by_turn(data: Dataset) -> list[float]:
     """Mean |advantage| of the first turn, the second, ..., over the groups with signal."""
-    sums, counts = Counter[int](), Counter[int]()
+    sums, counts = defaultdict[int, float](float), Counter[int]()
     for group in data.with_signal:
         for (_, number), value in turn_advantages(group, data.credit).items():
             sums[number] += abs(value)

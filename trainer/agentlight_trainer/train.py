@@ -122,6 +122,9 @@ def check_settings(config: TrainConfig) -> None:
         "--rounds needs --collect, the command that makes the rollouts of a round": (
             config.rounds > 1 and not config.collect
         ),
+        "--evaluate and --replay are for rounds; --collect makes them": (
+            bool(config.evaluate or config.replay) and not config.collect
+        ),
     }  # fmt: skip
     problem = next((problem for problem, there in excluded.items() if there), None)
     if problem:
