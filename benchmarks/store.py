@@ -49,7 +49,7 @@ def conversation(seed: int) -> list[Span]:
                 trainable=True,
                 usage={"input_tokens": len(prompt), "output_tokens": TOKENS},
                 http_status=200,
-            )  # fmt: skip
+            )
         )
         messages = [*messages, {"role": "assistant", "content": text}]
         prompt = prompt + ids
@@ -85,7 +85,7 @@ def seconds(processes: int, calls: int) -> tuple[float, int]:
             began = time.perf_counter()
             start.set()
             [worker.join() for worker in workers]
-            took = max(ended) - began
+            took = max(ended[:]) - began
             found = sum(rollout.calls for rollout in store.rollouts())
             pages = store.environment.read(lambda txn: txn.stat())
         assert found == processes * calls and check(path) == [], f"{found} of {processes * calls} calls arrived"
