@@ -168,3 +168,29 @@ def mean_difference(store: Path, dtype: str) -> float:
     packs = pack_tree([sample for one in made for sample in one.samples], config.max_tokens)
     differences = [(learner.score(pack)[0] - pack.behaviour_logprobs_T).abs() for pack in packs]
     return torch.cat(differences).mean().item()
+
+
+def test_rounds_collect_train_publish_and_measure(line):
+    """One round, then --resume to two: each collects with the adapter of the one before, which vLLM serves by name."""
+    collect = "agentlight-run --tasks tasks.jsonl --samples 4 --reward agent:brevity"
+    agent = f"{sys.executable} agent.py '{{question}}'"
+    measure = "agentlight-run --tasks tasks.jsonl --samples 1 --reward agent:brevity"
+    command = [BIN / "agentlight-train", "--collect", f"{collect} {agent}", "--evaluate", f"{measure} {agent}"]
+    command += ["--publish", line.url, "--output", "rounds", "--epochs", 1, "--rollouts-per-step", 4]
+    run(*command, "--rounds", 1, cwd=line.folder)
+    said = run(*command, "--rounds", 2, "--resume", cwd=line.folder)
+    rounds = lines((line.folder / "rounds" / "rounds.jsonl").read_text())
+    assert [one["number"] for one in rounds] == [0, 1, 2]
+    assert all(set(one["by_task"]) == {"sky", "tea"} for one in rounds)
+    assert rounds[1]["served"] != rounds[2]["served"]
+    for number, served in ((1, None), (2, rounds[1]["served"])):
+        store = f"rounds/round-{number}/store"
+        for listed in lines(run(BIN / "agentlight-store", "ls", store, "--json", cwd=line.folder)):
+            shown = run(BIN / "agentlight-store", "show", store, listed["rollout_id"], "--json", cwd=line.folder)
+            assert {call["policy_version"] for call in lines(shown)} == {served}
+    assert "round 2" in said and said.splitlines()[-1].startswith("agentlight-train: 2 rounds, the last one: ")
+    final, last = (
+        line.folder / "rounds" / part / "adapter_model.safetensors" for part in ("adapter", "round-2/adapter")
+    )
+    assert final.read_bytes() == last.read_bytes()
+    assert "Tasks, before and after" in (line.folder / "rounds" / "report.html").read_text()

@@ -98,7 +98,7 @@ def command(questions: str, samples: int) -> str:
     to_run = ["agentlight-run", "--tasks", HERE / f"{questions}.jsonl", "--samples", samples, "--jobs", JOBS]
     scored = ["--timeout", TIMEOUT, "--reward", "reward:score"]
     agent = [os.path.relpath(sys.executable), HERE / "agent.py", "--question", "{question}", "--expected-sql", "{sql}"]
-    return shlex.join(map(str, [*to_run, *scored, *agent]))
+    return " ".join(map(str, [*to_run, *scored, *agent]))  # no word of it has a space
 
 
 def run(*words: object) -> None:

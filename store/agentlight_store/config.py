@@ -33,6 +33,21 @@ NAMES = {
     "warmup_steps": ("train", "warmup_steps"),
     "lora_rank": ("train", "lora_rank"),
     "epochs": ("train", "epochs"),
+    "objective": ("train", "objective"),
+    "mode": ("train", "objective"),
+    "advantage": ("train", "advantage"),
+    "aggregation": ("train", "aggregation"),
+    "credit_assignment": ("train", "credit"),
+    "credit_window": ("train", "credit_window"),
+    "gamma": ("train", "gamma"),
+    "agent_roles": ("train", "role_gamma"),
+    "max_trajectory_length": ("train", "max_turns"),
+    "reward_normalizer": ("train", "reward_scale"),
+    "debug_trace": ("train", "debug_trace"),
+    "snapshot_interval": ("train", "snapshot_interval"),
+    "validation": ("train", "validation"),
+    "patience": ("train", "patience"),
+    "kl": ("train", "kl"),
 }
 
 

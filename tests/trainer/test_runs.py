@@ -287,3 +287,35 @@ def test_the_line_of_a_result_names_every_server() -> None:
 
     made = Result(3, 8, 2, 0.5, Path("out/adapter"), Path("out/report.html"), ("agentlight-1", "agentlight-2"))
     assert "served as agentlight-1, agentlight-2" in line_of(made)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--collect", "python agent.py"], "--collect is an agentlight-run command"),
+        (["--collect", "agentlight-run --tasks t.jsonl python a.py"], "needs --serve MODEL in it, or --publish URL"),
+        (["--collect", "agentlight-run --serve m --store s python a.py"], "--store is given by the round itself"),
+        (["store", "--collect", "agentlight-run --serve m python a.py"], "leave out STORE"),
+        (["store", "--replay", "1"], "are for rounds"),
+    ],
+)
+def test_a_loop_that_cannot_be_is_one_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], said: str
+) -> None:
+    """Said before anything is collected."""
+    from agentlight_trainer.cli import main
+
+    assert main([*flags, "--output", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_plot_has_a_bar_a_round() -> None:
+    """0.2, 0.3 and 0.4 of at most 0.4: 20, 30 and 40 blocks."""
+    from agentlight_trainer.rounds import Round, plot
+
+    title, *bars = plot([Round(0, measured=0.2), Round(1, 0.5, 0.3), Round(2, 0.6, 0.4)])
+    assert title == "held-out reward by round"
+    assert [bar.count("█") for bar in bars] == [20, 30, 40]
+    assert bars[0].split()[0] == "before" and bars[2].endswith("0.400")

@@ -90,3 +90,34 @@ def test_a_model_that_is_not_there_is_named(
     store = sampled_store(tasks=2)
     assert main([str(store), "--model", str(tmp_path / "nowhere")]) == 2
     assert "--model DIR" in capsys.readouterr().err
+
+
+def test_settings_come_from_a_file_under_their_known_names(tmp_path: Path):
+    """A mapping of roles, a list, a switch and a nested name; a flag wins."""
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "credit_assignment: discount\ncredit_window: 5\nagent_roles: {planner: 0.85, executor: 1.0}\n"
+        "component: [planner, executor]\nmax_trajectory_length: 20\nreward_normalizer: 0.8\ndebug_trace: true\nmode: dapo\n"
+        "sampling: {base_rate: 0.3}\nlearning_rate: 0.0003\n"
+    )
+    config = parse(["store", "--config", str(path), "--learning-rate", "0.001"])
+    assert (config.credit, config.credit_window, config.max_turns, config.reward_scale) == ("discount", 5, 20, 0.8)
+    assert config.role_gamma == ("planner=0.85", "executor=1.0")
+    assert config.component == ("planner", "executor")
+    assert config.debug_trace and config.objective == "dapo" and config.learning_rate == 0.001
+
+
+def test_every_flag_is_in_the_long_help(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        parse(["--help-all"])
+    assert stopped.value.code == 0
+    text = capsys.readouterr().out
+    for flag in ("--credit-window", "--cispo-cap", "--off-policy-limit", "--replay", "--log-to"):
+        assert flag in text
+
+
+def test_no_store_is_one_line(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        parse(["--epochs", "1"])
+    assert stopped.value.code == 2
+    assert "no STORE" in capsys.readouterr().err

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from agentlight_store import Store
 from agentlight_trainer import checkpoint, progress
@@ -188,9 +187,8 @@ def plot(rounds: list[Round], width: int = 40) -> list[str]:
     if not known:
         return []
     top = max(max(known.values()), 1e-9)
-    lines: list[Any] = ["held-out reward by round" if rounds[-1].measured is not None else "training reward by round"]
+    lines = ["held-out reward by round" if rounds[-1].measured is not None else "training reward by round"]
     for number, value in known.items():
-        full = max(0.0, value) / top * width
-        bar = "█" * int(full) + ("▌" if full - int(full) >= 0.5 else "")
+        bar = "█" * round(max(0.0, value) / top * width)
         lines.append(f"  {'before' if number == 0 else f'round {number}':8} {bar:{width}} {value:.3f}")
     return lines
