@@ -97,7 +97,8 @@ def test_settings_come_from_a_file_under_their_known_names(tmp_path: Path):
     path = tmp_path / "c.yaml"
     path.write_text(
         "credit_assignment: discount\ncredit_window: 5\nagent_roles: {planner: 0.85, executor: 1.0}\n"
-        "component: [planner, executor]\nmax_trajectory_length: 20\nreward_normalizer: 0.8\ndebug_trace: true\nmode: dapo\n"
+        "component: [planner, executor]\nmax_trajectory_length: 20\nreward_normalizer: 0.8\n"
+        "debug_trace: true\nmode: dapo\n"
         "sampling: {base_rate: 0.3}\nlearning_rate: 0.0003\n"
     )
     config = parse(["store", "--config", str(path), "--learning-rate", "0.001"])

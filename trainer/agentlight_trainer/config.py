@@ -122,7 +122,7 @@ def parser(*, every: bool = False) -> argparse.ArgumentParser:
         prog="agentlight-train",
         usage="%(prog)s STORE... [flags]",
         description="Train the model that the calls in the stores came from (GRPO, offline, token-exact).",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32, width=110),
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32, width=100),
         allow_abbrev=False,
     )
     made.add_argument("--help-all", action="store_true", help="every flag" if not every else argparse.SUPPRESS)
