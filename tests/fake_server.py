@@ -35,6 +35,7 @@ class FakeServer(ThreadingHTTPServer):
         self.owned_by = owned_by
         self.models: dict[str, dict[str, Any]] = {"smol": {"root": "some/base-model", "parent": None}}
         self.failures: list[int] = []
+        self.is_deaf = False  # hangs up on every GET
         self.requests: list[Request] = []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
@@ -69,6 +70,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         request = self._received()
+        if self.server.is_deaf:
+            return self._hang_up()
         if request.path.split("?")[0].endswith("/models"):
             owner = {"object": "model", "owned_by": self.server.owned_by}
             data = [{"id": name, **owner, **model} for name, model in self.server.models.items()]

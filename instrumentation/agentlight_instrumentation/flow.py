@@ -53,8 +53,9 @@ def converse(exchange: Exchange, wire: Wire) -> Steps:
     if question is not None:
         try:
             answer = yield partial(wire.get, question)
-        except Exception:
-            answer = None  # the server is down: the agent's own request will tell the agent, the next call asks again
+        except Exception as error:
+            answer = None  # the server is down: the agent's own request will tell the agent
+            servers.did_not_answer(question.url, error)
         if answer is not None:
             with Guarded("read what the server serves"):
                 exchange.answered(question, *answer)

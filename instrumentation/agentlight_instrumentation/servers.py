@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +27,8 @@ MODEL_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty"
 _known: dict[str, dict[str, Any]] | None = None
 _first: dict[str, dict[str, dict[str, Any]]] = {}
 _asked: set[tuple[str, str]] = set()
+_silent: dict[str, tuple[float, str]] = {}  # origin -> when a question failed (monotonic), and with what
+PATIENCE = 30.0  # seconds in which a server that could not be asked is not asked again
 
 
 @lru_cache(256)
@@ -57,6 +60,9 @@ def worth_asking(url: str, model: str) -> bool:
     Calls that run at the same time ask each for itself: one that did not wait would go out without our fields.
     """
     info = find(url)
+    failed = _silent.get(origin(url))
+    if failed is not None and time.monotonic() - failed[0] < PATIENCE:
+        return False
     if is_public(url) or (info is not None and (not info["vllm"] or model in info["models"])):
         return False
     return (origin(url), model) not in _asked
@@ -67,6 +73,7 @@ def answered(url: str, model: str, status: int, body: bytes) -> None:
     if status >= 500:
         return
     _asked.add((origin(url), model))
+    _silent.pop(origin(url), None)
     import json
 
     try:
@@ -74,6 +81,17 @@ def answered(url: str, model: str, status: int, body: bytes) -> None:
     except ValueError:
         models = {}
     remember(url, describe(models if isinstance(models, dict) else {}))
+
+
+def did_not_answer(url: str, error: Exception) -> None:
+    """The question has failed: calls go out as they are until it is asked again."""
+    _silent[origin(url)] = time.monotonic(), type(error).__name__
+
+
+def why_unknown(url: str) -> str | None:
+    """With what error the server could last not be asked what it is."""
+    failed = _silent.get(origin(url))
+    return None if failed is None else failed[1]
 
 
 def describe(models: Any, logprobs_mode: str | None = None, *, generation_defaults: bool = True) -> dict[str, Any]:

@@ -10,11 +10,12 @@ NOT_UNDERSTOOD = "the reply has no choices"
 
 
 def why_not_trainable(
-    span: Span, info: dict[str, Any] | None, why_no_ids: str = "no token ids in the reply"
+    span: Span, info: dict[str, Any] | None, why_no_ids: str = "no token ids in the reply", silent: str | None = None
 ) -> str | None:
     """The reason why the call cannot be trained on, with both numbers where two disagree; None when it can.
 
-    `why_no_ids` is the reason of a vLLM server whose reply has none.
+    `why_no_ids` is the reason of a vLLM server whose reply has none, `silent` the error with which a server could not
+    be asked what it is.
     """
     if span.status == "error":
         return f"the call failed: {span.error}"
@@ -24,6 +25,8 @@ def why_not_trainable(
         return NOT_UNDERSTOOD
     if span.prompt_ids is None or any(choice.completion_ids is None for choice in span.choices):
         known = info is not None and info["vllm"]
+        if silent:
+            return f"no token ids: {span.server} could not be asked what it is ({silent})"
         return why_no_ids if known else f"no token ids: {span.server} is no vLLM server"
     for choice in span.choices:
         ids, logprobs = choice.completion_ids or (), choice.completion_logprobs

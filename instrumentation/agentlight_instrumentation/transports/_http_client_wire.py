@@ -88,10 +88,10 @@ class Wire:
         return type(self._sent_on).getresponse(self._sent_on)
 
     def get(self, edit: Edit) -> Any:
-        connection = self._connect(edit.url)
+        connection, target = self._beside(edit.url)
         try:
             dropped = {*edit.dropped_headers, "content-length", "content-type", "host"}
-            connection.request("GET", _path(edit.url), headers=self._less(dropped))
+            connection.request("GET", target, headers=self._less(dropped))
             response = connection.getresponse()
             return response.status, response.read()
         finally:
@@ -133,6 +133,20 @@ class Wire:
 
     def _less(self, dropped: set[str]) -> dict[str, str]:
         return {name: value for name, value in self._headers.items() if name.lower() not in dropped}
+
+    def _beside(self, url: str) -> tuple[Any, str]:
+        """A connection of our own to the server of `url`, and what to ask it for. To the agent's server it goes as
+        the agent's does: with its trust, through its proxy."""
+        if origin(url) != origin(self.exchange.url):
+            return self._connect(url), _path(url)
+        agents = self._connection
+        secure = isinstance(agents, getattr(self._library, "HTTPSConnection", ()))
+        kind = self._library.HTTPSConnection if secure else self._library.HTTPConnection
+        how = {"context": agents._context} if secure else {}
+        made = kind(agents.host, agents.port, timeout=agents.timeout, source_address=agents.source_address, **how)
+        if agents._tunnel_host:
+            made.set_tunnel(agents._tunnel_host, agents._tunnel_port, dict(agents._tunnel_headers))
+        return made, url if "://" in self._url else _path(url)
 
     def _connect(self, url: str) -> Any:
         parts = urlsplit(url)

@@ -28,7 +28,7 @@ def patch(library: ModuleType) -> None:
         wire = _wire(library, reader, wrapped, session, *args, **kwargs)
         if wire is None:
             return await wrapped(*args, **kwargs)
-        return await drive_async(Course(wire.exchange, wire))
+        return await wire.raised_for(await drive_async(Course(wire.exchange, wire)))
 
     wrap_function_wrapper(library, "ClientSession._request", request)
 
@@ -59,17 +59,33 @@ class _Wire:
     ) -> None:  # fmt: skip
         self._library, self._reader, self._wrapped, self._session = library, reader, wrapped, session
         self._asked, self._url, self._kwargs = asked, url, kwargs
+        self._is_unraised = False  # the library was told not to raise for the status: that is ours to do at the end
         self.exchange = exchange
 
     async def send(self, edit: Edit | None) -> Any:
         if edit is None:
             return await self._wrapped("POST", self._asked, **self._kwargs)
         body = self.exchange.body if edit.body is None else edit.body
+        self._is_unraised = True
         response = await self._request("POST", edit, data=body)
-        with Guarded("hand over a reply"):  # the agent sees the request that it made
+        with Guarded("hand over a reply"):
+            if origin(edit.url) == origin(str(self._url)) and str(response._url) != edit.url:
+                return response  # redirected: that is where it came from
+            # The agent sees the request that it made.
             response._url = response._real_url = self._url
             if hasattr(response._request_info, "_replace"):
                 response._request_info = response._request_info._replace(url=self._url, real_url=self._url)
+        return response
+
+    async def raised_for(self, response: Any) -> Any:
+        """The response, or the error that the agent asked for in place of it."""
+        if self._is_unraised:
+            chosen: Any = self._kwargs.get("raise_for_status")
+            chosen = self._session._raise_for_status if chosen is None else chosen
+            if callable(chosen):
+                await chosen(response)
+            elif chosen:
+                response.raise_for_status()
         return response
 
     async def get(self, edit: Edit) -> Any:
@@ -135,9 +151,12 @@ class _Wire:
         own = {"data", "json", "headers", *(() if same else ("params",))}
         own |= set() if here else {"auth", "cookies", "proxy", "proxy_auth", "proxy_headers"}
         kwargs = {name: value for name, value in self._kwargs.items() if name not in own}
-        bare = session if here else self._library.ClientSession(
+        kwargs["raise_for_status"] = False
+        is_agents = method == "POST"
+        bare = session if here and is_agents else self._library.ClientSession(
             connector=session._connector, connector_owner=False, cookie_jar=self._library.DummyCookieJar(),
             timeout=session._timeout, trust_env=session._trust_env, response_class=session._response_class,
+            trace_configs=session._trace_configs if is_agents else None, auth=session._default_auth if here else None,
         )  # fmt: skip
         try:
             url = self._asked if same else edit.url

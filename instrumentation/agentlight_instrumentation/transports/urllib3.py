@@ -100,7 +100,7 @@ class _Wire:
         return self._request("POST", edit, body, *self._args, **self._kwargs)
 
     def get(self, edit: Edit) -> Any:
-        kept = {name: value for name, value in self._kwargs.items() if name == "timeout"}
+        kept = {name: value for name, value in self._kwargs.items() if name in ("timeout", "assert_same_host")}
         response = self._request("GET", edit, None, retries=False, **kept)
         return response.status, response.data
 
