@@ -211,3 +211,13 @@ def test_rows_of_tasks_are_content_and_options_are_not(tmp_path: Path, server: F
     assert [command[-5:] for command in commands] == [
         [task, "--api-key", "[redacted]", "--token=[redacted]", "[redacted]"] for task in ("a", "b")
     ]
+
+
+def test_the_last_words_of_a_failed_rollout_are_said_without_a_key(tmp_path: Path) -> None:
+    """Its log has what the agent itself printed; the line on the terminal has no key of a known shape."""
+    (tmp_path / "tasks.jsonl").write_text('{"id": "a"}\n')
+    words = "Error code: 401 - Incorrect API key provided: sk-proj-1234567890abcdef. Bearer abcdefghijkl"
+    command = [BIN / "agentlight-run", "--tasks", "tasks.jsonl", sys.executable, "-c", f"exit({words!r})"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "Incorrect API key provided: [redacted]" in run.stderr
+    assert "1234567890abcdef" not in run.stderr and "abcdefghijkl" not in run.stderr

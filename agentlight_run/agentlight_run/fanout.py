@@ -25,6 +25,7 @@ from agentlight_run.single import policies_of, say
 from agentlight_run.summary import Totals, closing_line, notes, warnings
 from agentlight_run.tasks import PLACEHOLDER, Task, missing, read_tasks
 from agentlight_store import Store, new_rollout_id
+from agentlight_store.redaction import redacted
 
 DONE = ("ok", "failed")  # a result; a rollout that timed out or was interrupted is run again by --resume
 TICK = 0.02  # seconds between looks at the running rollouts
@@ -136,7 +137,8 @@ class Fanout:
         if one.status not in ("failed", "timeout") or failures > FAILURES_SHOWN:
             return
         what = "timed out" if one.status == "timeout" else f"failed with exit status {one.exit_code}"
-        self.progress.say(f"task {one.task.task_id} {what}: {one.last_words()} (log: {_shown(one.log)})")
+        words = redacted(one.last_words())  # of a refusal, perhaps, that quotes the key
+        self.progress.say(f"task {one.task.task_id} {what}: {words} (log: {_shown(one.log)})")
         if failures == FAILURES_SHOWN:
             self.progress.say("further failures are counted only")
 
