@@ -2,10 +2,10 @@
 
     python benchmarks/trainer.py [--model DIR] [--only group|agent] [--rounds N]
 
-Two kinds of rollouts: a single-turn group of 16 with a prompt of 1,000 tokens and 64 sampled ones each, and 4 rollouts of an
-agent with 10 turns. A model of SmolLM2-135M's shape with random weights unless DIR is given: what the weights are does
-not matter to the time. Each way runs in a process of its own, in turn, for N rounds; medians of tokens/s, counted as rows
-have them (a shared token counts for everybody). TRL's is the loss of its own GRPOTrainer, with its chunks of 4 rows.
+Two kinds of rollouts: a single-turn group of 16 with a prompt of 1,000 tokens and 64 sampled ones each, and 4
+rollouts of an agent with 10 turns. A model of SmolLM2-135M's shape with random weights unless DIR is given: what the
+weights are does not matter to the time. Each way runs in a process of its own, in turn, for N rounds; medians of
+tokens/s, counted as rows have them (a shared token counts for everybody). TRL's is the loss of its own GRPOTrainer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRL_ROWS = 4  # a micro-batch of TRL's; of 1, 2, 4 and 8 the fastest here
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", metavar="DIR", help="(default: random weights of SmolLM2-135M's shape)")
     parser.add_argument("--only", choices=KINDS)
     parser.add_argument("--rounds", type=int, default=3)
@@ -145,7 +145,8 @@ def trl_step(learner: Any, step: Any, samples: list[Any]) -> Any:
     import torch
     from datasets import Dataset
     from transformers import PreTrainedTokenizerFast
-    from trl import GRPOConfig, GRPOTrainer
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.grpo_trainer import GRPOTrainer
 
     starts = [sample.turns[0].start for sample in samples]
     longest, prompt = max(len(s.ids) - start for s, start in zip(samples, starts, strict=True)), max(starts)

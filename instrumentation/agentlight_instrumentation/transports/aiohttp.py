@@ -83,7 +83,8 @@ class _Wire:
             chosen: Any = self._kwargs.get("raise_for_status")
             chosen = self._session._raise_for_status if chosen is None else chosen
             if callable(chosen):
-                await chosen(response)
+                made: Any = chosen(response)
+                await made
             elif chosen:
                 response.raise_for_status()
         return response
