@@ -319,3 +319,57 @@ def test_the_plot_has_a_bar_a_round() -> None:
     assert title == "held-out reward by round"
     assert [bar.count("█") for bar in bars] == [20, 30, 40]
     assert bars[0].split()[0] == "before" and bars[2].endswith("0.400")
+
+
+TEMPLATE = (
+    "{% for message in messages %}{{ '<s>' + message['role'] + ' ' + message['content'] + '</s> ' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<s>assistant ' }}{% endif %}"
+)
+
+
+@pytest.fixture
+def with_tokenizer(tiny_model: str, tmp_path: Path) -> str:
+    """The tiny model, with a tokenizer of a word a token and a chat template."""
+    import shutil
+
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    folder = tmp_path / "worded"
+    shutil.copytree(tiny_model, folder)
+    words = ["<unk>", "<s>", "</s>", "user", "assistant", "how", "many", "three", "four"]
+    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment] # a setter
+    made.add_special_tokens(["<s>", "</s>"])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="</s>", bos_token="<s>", unk_token="<unk>")
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def test_calls_without_ids_are_rendered_only_when_asked(
+    with_tokenizer: str, tmp_path: Path, config: TrainConfig
+) -> None:
+    """<s> user how many </s> <s> assistant | three </s>: the prompt is seven tokens, the reply and its end two."""
+    for text, reward in (("three", 1.0), ("four", 0.0)):
+        call = span(
+            [],
+            [],
+            prompt_ids=None,
+            trainable=False,
+            reason="no token ids",
+            messages=[{"role": "user", "content": "how many"}],
+        )
+        call.choices[0].text, call.choices[0].completion_ids, call.choices[0].completion_logprobs = text, None, None
+        write_rollout(tmp_path / "store", [call], reward)
+    with pytest.raises(TrainerError, match="no token ids"):
+        dataset.read(replace(config, model=with_tokenizer))
+    asked = replace(config, model=with_tokenizer, reconstruct=True)
+    data = dataset.read(asked)
+    one = data.trajectories.samples[0]
+    assert one.ids.tolist() == [1, 3, 5, 6, 2, 1, 4, 7, 2]
+    assert one.ids[one.loss_mask].tolist() == [7, 2]
+    assert data.trajectories.unknown == {"no log-probs": 4}
+    assert train(replace(asked, objective="sft")).steps > 0
+    with pytest.raises(SettingError, match="needs --model"):
+        dataset.read(replace(config, reconstruct=True))

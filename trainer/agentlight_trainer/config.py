@@ -36,6 +36,7 @@ class TrainConfig:
     per_role: bool = _flag(False, "train an adapter for each agent role", common=True)
     validation: float = _flag(0.0, "share of the tasks that are held out, to stop and roll back by", common=True)
     max_turns: int | None = _flag(None, "cut samples after so many turns")
+    reconstruct: bool = _flag(False, "render token ids for calls that have none; their ratio is unknown")
     overlong: str | None = _flag(None, "rollouts cut off by length", choices=("keep", "filter"))
     # -- the objective
     objective: str = _flag(

@@ -21,6 +21,7 @@ from agentlight_trainer.credit import Credit
 from agentlight_trainer.errors import NothingToTrain, SettingError
 from agentlight_trainer.limits import limited
 from agentlight_trainer.objectives import objective
+from agentlight_trainer.reconstruct import Rebuild, rebuilder
 from agentlight_trainer.trajectory import Origin, Trajectories, build
 
 # Of a model's generation_config.json, what vLLM applies to a request that leaves it unset.
@@ -53,11 +54,16 @@ def read(config: TrainConfig) -> Dataset:
     """Every rollout of the stores. Raises NothingToTrain, with counts, when no group has signal."""
     wanted = objective(config)
     data = Dataset(Trajectories(), [], {}, credit=credit_of(config))
+    rebuild: Rebuild = lambda rollout: rollout  # noqa: E731
+    if config.reconstruct:
+        if config.model is None:
+            raise SettingError("--reconstruct needs --model DIR: the calls do not tell which model is to learn")
+        rebuild = rebuilder(config.model)
     for path in config.stores:
         store = Store.open(path)
         for rollout in store.rollouts():
             if rollout.rollout_id not in data.rewards:  # else the same store was given twice, or a copy of it
-                _add(data, rollout, store.rewards(rollout.rollout_id), config)
+                _add(data, rebuild(rollout), store.rewards(rollout.rollout_id), config)
     samples = limited(
         data.trajectories.samples, data.cuts,
         max_turns=config.max_turns, credit_window=config.credit_window, overlong=wanted.overlong,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ import torch
 
 from agentlight_trainer import ranks
 from agentlight_trainer.config import TrainConfig
+from agentlight_trainer.credit import turn_advantages
 from agentlight_trainer.dataset import Dataset
 from agentlight_trainer.objectives import objective
 from agentlight_trainer.packing import Pack
@@ -64,6 +66,8 @@ class Preflight:
     computed_tokens: int
     log_ratios: np.ndarray
     seconds: float  # that training is expected to take
+    credit_variance: float = 0.0  # mean over rollouts, of the advantages of their turns
+    memory: int = 0  # bytes, the most so far
     warnings: list[str] = field(default_factory=list)
     refusal: str | None = None
 
@@ -71,6 +75,22 @@ class Preflight:
     def dedup(self) -> float:
         """How many times fewer tokens the tree computes than rows would."""
         return self.tokens / max(1, self.computed_tokens)
+
+
+def peak_memory() -> int:
+    """Bytes that this process has held at most, on its device."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def credit_variance(data: Dataset) -> float:
+    """Mean over the rollouts of groups with signal, of the variance of their turns' advantages."""
+    each: dict[tuple[str, str], list[float]] = {}
+    for group in data.with_signal:
+        for (rollout, _), advantage in turn_advantages(group, data.credit).items():
+            each.setdefault((group.role, rollout), []).append(advantage)
+    return float(np.mean([np.var(values) for values in each.values()])) if each else 0.0
 
 
 def measure(policy: Policy, steps: Sequence[Step], config: TrainConfig, progress: Callable[[int], None]) -> Measured:

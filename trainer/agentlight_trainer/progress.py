@@ -42,6 +42,16 @@ def step_line(metrics: dict[str, Any], steps: int, seconds_left: float) -> str:
     )
 
 
+def sparkline(values: list[float], bins: int = 10) -> str:
+    """A histogram in one line, from the least to the largest value."""
+    low, high = min(values), max(values)
+    counts = [0] * bins
+    for value in values:
+        counts[min(bins - 1, int((value - low) / ((high - low) or 1) * bins))] += 1
+    bars = "".join(" ▁▂▃▄▅▆▇█"[-(-count * 8 // max(counts))] for count in counts)
+    return f"{low:.2g} {bars} {high:.2g}"
+
+
 def clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
@@ -71,11 +81,15 @@ def preflight_lines(report: Preflight) -> list[tuple[str, str]]:
         ("groups", ", ".join(f"{number} {state}" for state, number in states.items() if number)),
         (
             "mean reward",
-            f"{sum(scored) / len(scored):.3f} over {len(scored)} scored rollouts" if scored else "-",
+            f"{sum(scored) / len(scored):.3f} over {len(scored)} scored rollouts  {sparkline(scored)}"
+            if scored
+            else "-",
         ),
+        ("credit variance", f"{report.credit_variance:.3f}, of the advantages of a rollout's turns"),
         ("trained tokens", f"{report.trained_tokens:,}, {known / max(1, tokens):.1%} with usable log-probs"),
         ("forward tokens", f"{report.computed_tokens:,} for {report.tokens:,} ({report.dedup:.1f}x shared)"),
         ("steps an epoch", str(report.steps)),
+        ("memory", f"{report.memory / 2**30:.1f} GiB at most so far"),
         ("expected time", f"{clock(report.seconds)}, by how long scoring the rollouts took"),
     ]
     return lines

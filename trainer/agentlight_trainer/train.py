@@ -174,6 +174,8 @@ def look_ahead(
         trained_tokens=sum(step.trained_tokens for step in everything),
         computed_tokens=sum(step.computed_tokens for step in everything),
         seconds=measured.seconds * config.epochs * preflight.BACKWARD,
+        credit_variance=preflight.credit_variance(data),
+        memory=preflight.peak_memory(),
     )
     if fault:
         before.warnings.append(f"the prefix tree does not hold on this model, plain rows are used: {fault}")
