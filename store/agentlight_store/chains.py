@@ -49,10 +49,12 @@ class TokenTips:
     def put(self, txn: Any, rollout: bytes, ids: bytes) -> bytes:
         """Store a whole sequence, sharing the longest prefix known for the rollout; returns its key."""
         parent, keep = ROOT, 0
-        for key, known in self._tips.get(rollout, {}).items():
-            shared = common_prefix(known, ids)
-            if shared > keep and shared >= _WORTH_SHARING:
-                parent, keep = key, shared
+        # The newest first: a conversation goes on where it was, and all others are told from it by one token.
+        for key, known in reversed(self._tips.get(rollout, {}).items()):
+            if known[keep - 4 : keep] == ids[keep - 4 : keep]:
+                shared = common_prefix(known, ids)
+                if shared >= keep and shared >= _WORTH_SHARING:
+                    parent, keep = key, shared
         if parent is not ROOT and keep == len(ids) == len(self._tips[rollout][parent]):
             return parent
         return self.extend(txn, rollout, parent, ids[:keep], ids[keep:])
@@ -75,11 +77,11 @@ class TokenTips:
 def common_prefix(a: bytes, b: bytes) -> int:
     """The length in bytes of the longest common prefix, in whole uint32 tokens; by bisection over memcmp."""
     low, high = 0, min(len(a), len(b)) // 4
-    if a[: high * 4] == b[: high * 4]:
+    if b.startswith(a) or a[: high * 4] == b[: high * 4]:
         return high * 4
     while low < high:
         middle = (low + high + 1) // 2
-        if a[: middle * 4] == b[: middle * 4]:
+        if a[low * 4 : middle * 4] == b[low * 4 : middle * 4]:  # what is before is known to be equal
             low = middle
         else:
             high = middle - 1
