@@ -12,9 +12,9 @@ else
 SERVE := serve
 endif
 
-.PHONY: help install quickstart test matrix quick check fix bench clean
+.PHONY: help install quickstart test matrix quick check fix bench bench-peers clean
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(VENV)/.installed ## make .venv with everything: vLLM (CPU or GPU build), torch, the tools
 
@@ -54,9 +54,14 @@ fix: install ## let ruff repair and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install ## start-up time and time added per call
+bench: install ## start-up, time added per call, calls committed a second, memory: about two minutes
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/capture.py
+	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/memory.py
+
+bench-peers: install ## start-up and time per call beside four other tools, each in an environment of its own: minutes
+	$(BIN)/python benchmarks/peers.py
 
 clean: ## remove what the quickstart made
 	rm -rf .quickstart
