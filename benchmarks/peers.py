@@ -2,8 +2,9 @@
 
 Start-up is LAUNCHER `python empty.py` less `python empty.py` in the same environment. A call is one of the OpenAI
 SDK, the same version everywhere, to a server process that replies at once with 25 KB (200 tokens with ids and
-log-probs, which the agent asks for); what is added is the difference to the same agent without launcher. Everything
-runs in turn, round by round; printed are medians over the rounds.
+log-probs, which the agent asks for). Each tool's agent, with its launcher and without, is kept running, and all make a
+few calls in turn, round by round; what is added is the difference of the two medians of a round. Printed are medians
+over the rounds, of the time on the clock and of processor time, which other work on the machine disturbs less.
 
 agentlight commits each call to disk. The peers are spared theirs: OpenTelemetry's spans are made and exported nowhere,
 logfire sends nothing, ddtrace's agent does not exist. None of the peers keeps token ids. A separate run proves that
@@ -14,8 +15,8 @@ cannot be installed is named and left out.
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -43,15 +44,18 @@ import openai
 
 client = openai.OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
 fields = {"logprobs": True, "extra_body": {"return_token_ids": True}}
-times = []
-warm_up, calls = map(int, sys.argv[2:])
-for number in range(warm_up + calls):
-    messages = [{"role": "user", "content": f"question {number}: " + "text " * 100}]
-    start = time.perf_counter()
-    reply = client.chat.completions.create(model="policy", messages=messages, **fields)
-    times.append(time.perf_counter() - start)
-assert len(reply.choices[0].logprobs.content) == 200
-print("MEDIAN", statistics.median(times[warm_up:]))
+number = 0
+for line in sys.stdin:  # how many calls are to be made now
+    clock, processor = [], []
+    for _ in range(int(line)):
+        number += 1
+        messages = [{"role": "user", "content": f"question {number}: " + "text " * 100}]
+        start, used = time.perf_counter(), time.process_time()
+        reply = client.chat.completions.create(model="policy", messages=messages, **fields)
+        processor.append(time.process_time() - used)
+        clock.append(time.perf_counter() - start)
+    assert len(reply.choices[0].logprobs.content) == 200
+    print("MEDIANS", statistics.median(clock), statistics.median(processor), flush=True)
 print("WRAPPED", hasattr(type(client.chat.completions).create, "__wrapped__"))
 """
 
@@ -118,15 +122,15 @@ def environment(store: str, **more: str) -> dict[str, str]:
     return kept | QUIET | {"AGENTLIGHT_STORE": store} | more
 
 
-def run(command: list[str], env: dict[str, str]) -> str:
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+def run(command: list[str], env: dict[str, str], said: str = "") -> str:
+    done = subprocess.run(command, env=env, input=said, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr[-2000:]}"
     return done.stdout + done.stderr
 
 
 def sees_the_calls(tool: Tool, script: list[str], store: str) -> bool:
-    said = run(tool.launched(*script), environment(store, **tool.proof))
-    calls = int(script[-1]) + WARM_UP
+    calls = 5
+    said = run(tool.launched(*script), environment(store, **tool.proof), f"{calls}\n")
     if tool.name == "agentlight":
         return f"agentlight: {calls} calls" in said
     if tool.name == "ddtrace":  # tells its backend only: it has wrapped what it watches
@@ -146,16 +150,53 @@ def startup(tools: list[Tool], rounds: int, empty: str, store: str) -> dict[str,
     return in_turn(tools, rounds, lambda tool: -milliseconds([tool.python, empty]) + milliseconds(tool.launched(empty)))
 
 
-def per_call(tools: list[Tool], rounds: int, script: list[str], store: str) -> dict[str, float]:
-    """Median milliseconds over the agent without launcher."""
+class Agent:
+    """One that waits to be told how many calls to make."""
 
-    def milliseconds(command: list[str]) -> float:
-        (median,) = [line for line in run(command, environment(store)).splitlines() if line.startswith("MEDIAN ")]
-        return float(median.split()[1]) * 1e3
+    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            command, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        )
 
-    return in_turn(
-        tools, rounds, lambda tool: -milliseconds([tool.python, *script]) + milliseconds(tool.launched(*script))
+    def milliseconds(self, calls: int) -> tuple[float, float]:
+        """The median call by the clock and by the processor."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(f"{calls}\n")
+        self._process.stdin.flush()
+        while not (line := self._process.stdout.readline()).startswith("MEDIANS"):
+            assert line, "the agent has ended"
+        _, clock, processor = line.split()
+        return float(clock) * 1e3, float(processor) * 1e3
+
+    def end(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)  # ddtrace would wait for its backend
+        self._process.wait()
+
+
+def per_call(
+    tools: list[Tool], rounds: int, calls: int, script: list[str], store: str
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Median milliseconds over the agent without launcher: by the clock, and by the processor."""
+    env = environment(store)
+    pairs = {tool.name: (Agent([tool.python, *script], env), Agent(tool.launched(*script), env)) for tool in tools}
+    try:
+        for pair in pairs.values():
+            [agent.milliseconds(WARM_UP) for agent in pair]
+        found: dict[str, list[tuple[float, float]]] = {tool.name: [] for tool in tools}
+        for number in range(rounds):
+            for name, (bare, launched) in pairs.items():
+                if number % 2:  # whoever is first finds the processor's caches as another agent left them
+                    after, before = launched.milliseconds(calls), bare.milliseconds(calls)
+                else:
+                    before, after = bare.milliseconds(calls), launched.milliseconds(calls)
+                found[name].append((after[0] - before[0], after[1] - before[1]))
+    finally:
+        [agent.end() for pair in pairs.values() for agent in pair]
+    clock, processor = (
+        {name: statistics.median(one[which] for one in ones) for name, ones in found.items()} for which in (0, 1)
     )
+    return clock, processor
 
 
 def in_turn(tools: list[Tool], rounds: int, pair: Callable[[Tool], float]) -> dict[str, float]:
@@ -167,27 +208,26 @@ def in_turn(tools: list[Tool], rounds: int, pair: Callable[[Tool], float]) -> di
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="agentlight-run beside its peers")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--calls", type=int, default=300, help="of one run (default 300)")
+    parser.add_argument("--rounds", type=int, default=60, help="of calls (default 60), and a sixth of start-ups")
+    parser.add_argument("--calls", type=int, default=15, help="of each agent and round (default 15)")
     options = parser.parse_args()
     tools = [tool for tool in TOOLS if installed(tool)]
     with tempfile.TemporaryDirectory() as folder, reply_server.started() as url:
         agent, empty, store = Path(folder, "agent.py"), Path(folder, "empty.py"), str(Path(folder, "store"))
         agent.write_text(AGENT)
         empty.write_text("")
-        script = [str(agent), url, str(WARM_UP)]
         for tool in tools:
-            if not sees_the_calls(tool, [*script, "5"], store):
+            if not sees_the_calls(tool, [str(agent), url], store):
                 print(f"{tool.name} does not see the calls of {OPENAI}: its figures are those of an idle tool")
-        starts = startup(tools, options.rounds * 2, str(empty), store)
-        added = per_call(tools, options.rounds, [*script, str(options.calls)], store)
-    print(f"{len(os.sched_getaffinity(0))} cores, {OPENAI}, {options.rounds} rounds in turn of {options.calls} calls")
-    print(f"{'':<16}{'start-up':>12}{'of ours':>9}{'a call':>13}{'of ours':>9}")
+        starts = startup(tools, -(-options.rounds // 6), str(empty), store)
+        clock, processor = per_call(tools, options.rounds, options.calls, [str(agent), url], store)
+    print(f"{len(os.sched_getaffinity(0))} cores, {OPENAI}, {options.rounds} rounds of {options.calls} calls")
+    print(f"{'':<14}{'start-up':>12}{'of ours':>9}{'a call, clock':>16}{'of ours':>9}{'processor':>12}{'of ours':>9}")
     for tool in tools:
-        start, call = starts[tool.name], added[tool.name]
-        ratios = (start / starts["agentlight"], call / added["agentlight"])
-        print(f"{tool.name:<16}{start:9.0f} ms{ratios[0]:8.1f}x{call:+10.3f} ms{ratios[1]:8.2f}x")
-    print(json.dumps({"startup_ms": starts, "call_ms": added}))
+        line = f"{tool.name:<14}"
+        for values, width, digits in ((starts, 9, 0), (clock, 13, 3), (processor, 9, 3)):
+            line += f"{values[tool.name]:{width}.{digits}f} ms{values[tool.name] / values['agentlight']:8.2f}x"
+        print(line)
 
 
 if __name__ == "__main__":
