@@ -35,6 +35,7 @@ class FakeServer(ThreadingHTTPServer):
         self.owned_by = owned_by
         self.models: dict[str, dict[str, Any]] = {"smol": {"root": "some/base-model", "parent": None}}
         self.failures: list[int] = []
+        self.delays: list[float] = []  # seconds that the next POSTs wait for their reply
         self.is_deaf = False  # hangs up on every GET
         self.requests: list[Request] = []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -87,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
         answering = next((reply for suffix, reply in REPLIES.items() if path.endswith(suffix)), None)
         if answering is None:
             return self._send(request, 404, b"")
+        if self.server.delays:
+            time.sleep(self.server.delays.pop(0))
         body = request.json
         tells = self.server.tokens and bool(body.pop("agentlight_tokens", False))
         switches = self.server.switches.of_model(str(body.get("model") or path.rpartition("/")[2].partition(":")[0]))

@@ -72,6 +72,8 @@ OPTIONS: tuple[tuple[str, str | None, Any, str], ...] = (
     ("--role", "FUNCTION...", str, "MODULE:QUALNAME[=NAME]: calls inside are of this agent role"),
     ("--tool", "FUNCTION...", str, "MODULE:QUALNAME[=NAME]: record its arguments and results"),
     ("--timeout", "S", _seconds, "end a rollout after S seconds"),
+    ("--max-step-timeout", "S", _seconds, "an LLM call waits no longer than S seconds for its next bytes"),
+    ("--retry-strategy", "NAME", str, "exponential_backoff: a call that timed out is made up to twice more"),
     ("--policy", "[ROLE=]URL...", str, "send the LLM calls, or those of one agent role, to this server"),
     ("--policy-model", "[ROLE=]NAME...", str, "the model to ask it for (default: the one it serves)"),
     ("--component", "ROLE...", str, "send the calls of this role only; all others stay as they are"),
@@ -215,6 +217,9 @@ def _problem(options: Any) -> str | None:
         "--canary needs --policy or --serve": options.canary is not None and not (serve or policy),
         "--reward-threshold needs --trace-sampling-rate: all rollouts are recorded": (
             options.reward_threshold is not None and options.trace_sampling_rate is None
+        ),
+        f"--retry-strategy {options.retry_strategy} is neither none nor exponential_backoff": (
+            options.retry_strategy not in (None, "none", "exponential_backoff")
         ),
         "--serve and --policy exclude each other": serve and policy,
         f"--reward {options.reward} is neither exit-code nor MODULE:QUALNAME": not (

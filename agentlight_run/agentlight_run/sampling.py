@@ -15,6 +15,8 @@ def variables(options: Any) -> dict[str, str]:
     told: dict[str, Any] = {settings.CANARY: options.canary, settings.MAX_SPANS: options.max_span_per_minute}
     if options.reward_threshold is None:
         told[settings.SAMPLING_RATE] = options.trace_sampling_rate
+    told[settings.STEP_TIMEOUT] = options.max_step_timeout
+    told[settings.RETRY_STRATEGY] = None if options.retry_strategy == "none" else options.retry_strategy
     told[settings.PROFILE], told[settings.ASYNC] = options.profile or None, options.async_data_upload or None
     return {name: str(value) for name, value in told.items() if value is not None}
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Protocol
 
-from agentlight_instrumentation import servers
+from agentlight_instrumentation import patience, servers
 from agentlight_instrumentation.context import inside
 from agentlight_instrumentation.exchange import Exchange
 from agentlight_instrumentation.guard import Guarded, is_ours
@@ -27,6 +27,17 @@ class Wire(Protocol):
 
     def get(self, edit: Edit) -> Any:
         """GET `edit.url` with the request's own headers, less the dropped ones; returns (status, body)."""
+
+    def limit(self, seconds: float) -> None:
+        """From now on `send` waits no longer than this for the server's next bytes."""
+
+    def wait(self, seconds: float) -> Any:
+        """Do nothing for so long."""
+
+    @property
+    def tries_again(self) -> bool:
+        """True when the SDK or the library makes a failed request once more itself."""
+        ...
 
     def read(self, response: Any) -> Any:
         """The whole body as it came over the wire; the response stays usable through `replace`."""
@@ -59,6 +70,7 @@ def converse(exchange: Exchange, wire: Wire) -> Steps:
         if answer is not None:
             with Guarded("read what the server serves"):
                 exchange.answered(question, *answer)
+    patience.begin(wire)
     edit = None
     with Guarded("upgrade a request"):
         edit = exchange.plan()
@@ -84,12 +96,20 @@ def converse(exchange: Exchange, wire: Wire) -> Steps:
 
 def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
     """The response, and its body where that had to be read."""
-    try:
-        response = yield partial(wire.send, edit)
-    except Exception as error:
-        if edit is None or not is_ours(error, "upgrade a request"):
-            raise
-        response = yield partial(wire.send, None)
+    response, tries = None, 0
+    while response is None:
+        tries += 1
+        try:
+            response = yield partial(wire.send, edit)
+        except Exception as error:
+            if edit is not None and is_ours(error, "upgrade a request"):
+                edit = None
+                continue
+            seconds = patience.before_again(wire, error, tries)
+            if seconds is None:
+                raise
+            exchange.again(None, error)
+            yield partial(wire.wait, seconds)
     _begin(exchange, wire, response)
     if not exchange.edit.added or not 400 <= (exchange.http_status or 0) < 500:
         return response, None

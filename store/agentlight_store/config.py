@@ -14,6 +14,8 @@ NAMES = {
     "trace_sampling_rate": ("run", "trace_sampling_rate"),
     "sampling.reward_threshold": ("run", "reward_threshold"),
     "sampling.max_span_per_minute": ("run", "max_span_per_minute"),
+    "max_step_timeout": ("run", "max_step_timeout"),
+    "retry_strategy": ("run", "retry_strategy"),
     "async_data_upload": ("run", "async_data_upload"),
     "profiling_mode": ("run", "profile"),
     "component": ("both", "component"),

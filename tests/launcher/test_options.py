@@ -57,7 +57,7 @@ def test_a_wrong_option_is_named(options: str, problem: str, capsys: pytest.Capt
 
 
 def test_the_help_fits_a_screen(launch: Any) -> None:
-    assert launch("--help", env={"COLUMNS": "100"}).stdout.count("\n") <= 40
+    assert launch("--help", env={"COLUMNS": "100"}).stdout.count("\n") <= 44
 
 
 def test_the_module_is_the_command(launch: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from io import BytesIO
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentlight_instrumentation import context
+from agentlight_instrumentation import context, patience
 from agentlight_instrumentation.exchange import Exchange
 from agentlight_instrumentation.filelike import Tee, watch
 from agentlight_instrumentation.flow import Course, drive
@@ -54,19 +55,16 @@ class Wire:
         course = self.course = Course(self.exchange, self)
         context.inside.set(self.exchange)
         try:
-            while course.step.func != self.send:
-                try:
-                    answer = course.step()
-                except Exception as error:
-                    course.over(None, error)
-                else:
-                    course.over(answer, None)
             while True:
+                is_sending = course.step.func == self.send
                 try:
-                    self._request(*course.step.args)
-                    break
+                    answer = self._request(*course.step.args) if is_sending else course.step()
                 except BaseException as error:
                     course.over(None, error)  # raises it, unless there is another way to send
+                    continue
+                if is_sending:
+                    break
+                course.over(answer, None)
         finally:
             context.inside.set(None)
         return self
@@ -82,6 +80,20 @@ class Wire:
             return self.course.response if self.course.over(response, error) else drive(self.course)
         finally:
             del error
+
+    def limit(self, seconds: float) -> None:
+        given = self._connection.timeout
+        self._connection.timeout = patience.shorter(given, seconds)
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(self._connection.timeout)
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self._connection.close()  # the reply that did not come would be read as the next one's
+
+    @property
+    def tries_again(self) -> bool:
+        return any(name.lower() == patience.SDK_TRIES for name in self._headers)
 
     def send(self, edit: Edit | None) -> Any:
         self._request(edit)

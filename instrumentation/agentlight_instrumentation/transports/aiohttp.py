@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
 
 from wrapt import wrap_function_wrapper
 
+from agentlight_instrumentation import patience
 from agentlight_instrumentation.exchange import Exchange
 from agentlight_instrumentation.flow import Course, drive_async
 from agentlight_instrumentation.guard import Guarded
@@ -61,6 +63,24 @@ class _Wire:
         self._asked, self._url, self._kwargs = asked, url, kwargs
         self._is_unraised = False  # the library was told not to raise for the status: that is ours to do at the end
         self.exchange = exchange
+
+    def limit(self, seconds: float) -> None:
+        given = self._kwargs.get("timeout")
+        given = given if hasattr(given, "sock_read") else self._session._timeout
+        limited = self._library.ClientTimeout(
+            total=given.total,
+            connect=given.connect,
+            sock_connect=patience.shorter(given.sock_connect, seconds),
+            sock_read=patience.shorter(given.sock_read, seconds),
+        )
+        self._kwargs = {**self._kwargs, "timeout": limited}
+
+    async def wait(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    @property
+    def tries_again(self) -> bool:
+        return patience.SDK_TRIES in self._session._prepare_headers(self._kwargs.get("headers"))
 
     async def send(self, edit: Edit | None) -> Any:
         if edit is None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from copy import copy
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
 
 from wrapt import wrap_function_wrapper
 
+from agentlight_instrumentation import patience
 from agentlight_instrumentation.exchange import Exchange
 from agentlight_instrumentation.flow import Course, drive, drive_async
 from agentlight_instrumentation.guard import Guarded
@@ -56,6 +60,17 @@ class _Wire:
     def __init__(self, library: Any, watched: Any, wrapped: Any, request: Any, exchange: Exchange) -> None:
         self._library, self._watched, self._wrapped, self._request = library, watched, wrapped, request
         self.exchange = exchange
+        self._limit: float | None = None
+
+    def limit(self, seconds: float) -> None:
+        self._limit = seconds
+
+    def wait(self, seconds: float) -> Any:
+        time.sleep(seconds)
+
+    @property
+    def tries_again(self) -> bool:
+        return patience.SDK_TRIES in self._request.headers
 
     def send(self, edit: Edit | None) -> Any:
         return self._restored(self._wrapped(self._outgoing(edit)))
@@ -105,10 +120,15 @@ class _Wire:
         return self._wrapped.__self__._transport_for_url(self._library.URL(edit.url))
 
     def _outgoing(self, edit: Edit | None) -> Any:
+        request = self._request
         with Guarded("upgrade a request"):
-            if edit is not None:
-                return self._edited(edit)
-        return self._request
+            request = request if edit is None else self._edited(edit)
+            if self._limit is not None:
+                own = request.extensions.get("timeout") or {}
+                waits = {name: patience.shorter(own.get(name), self._limit) for name in ("connect", "read", "write")}
+                request = request if edit is not None else copy(request)
+                request.extensions = request.extensions | {"timeout": {"pool": None, **own, **waits}}
+        return request
 
     def _edited(self, edit: Edit) -> Any:
         body = self.exchange.body if edit.body is None else edit.body
@@ -144,6 +164,9 @@ class _Wire:
 
 
 class _AsyncWire(_Wire):
+    async def wait(self, seconds: float) -> Any:
+        await asyncio.sleep(seconds)
+
     async def send(self, edit: Edit | None) -> Any:
         return self._restored(await self._wrapped(self._outgoing(edit)))
 

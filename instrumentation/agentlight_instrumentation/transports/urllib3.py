@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from functools import partial
 from io import BytesIO
@@ -13,7 +14,7 @@ from weakref import WeakSet
 
 from wrapt import wrap_function_wrapper
 
-from agentlight_instrumentation import context
+from agentlight_instrumentation import context, patience
 from agentlight_instrumentation.exchange import Exchange
 from agentlight_instrumentation.filelike import Tee, watch
 from agentlight_instrumentation.flow import Course, drive
@@ -92,6 +93,22 @@ class _Wire:
         self._elsewhere, self._wrapped, self._pool, self._url = elsewhere, wrapped, pool, url
         self._headers, self._args, self._kwargs = headers, args, kwargs
         self.exchange = exchange
+
+    def limit(self, seconds: float) -> None:
+        given = self._kwargs.get("timeout")
+        given = self._pool.timeout if type(given) not in (int, float) and not hasattr(given, "read_timeout") else given
+        plain = given if isinstance(given, (int, float)) else None
+        waits = {name: patience.shorter(getattr(given, f"_{name}", plain), seconds) for name in ("connect", "read")}
+        self._kwargs = {**self._kwargs, "timeout": type(self._pool.timeout)(**waits)}
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    @property
+    def tries_again(self) -> bool:
+        retries = self._args[0] if self._args else self._kwargs.get("retries")
+        total = getattr(retries, "total", retries)
+        return retries is None or (isinstance(total, int) and not isinstance(total, bool) and total > 0)
 
     def send(self, edit: Edit | None) -> Any:
         if edit is None:
