@@ -122,3 +122,24 @@ def test_no_store_is_one_line(capsys: pytest.CaptureFixture[str]):
         parse(["--epochs", "1"])
     assert stopped.value.code == 2
     assert "no STORE" in capsys.readouterr().err
+
+
+def test_the_choices_of_the_flags_are_the_tables():
+    """config.py imports no torch, so it repeats the names."""
+    from dataclasses import fields
+
+    from agentlight_trainer.advantages import ADVANTAGES
+    from agentlight_trainer.aggregations import AGGREGATIONS
+    from agentlight_trainer.config import TrainConfig
+    from agentlight_trainer.corrections import CORRECTIONS
+    from agentlight_trainer.credit import CREDITS
+    from agentlight_trainer.losses import TERMS
+    from agentlight_trainer.objectives import OBJECTIVES
+
+    choices = {setting.name: set(setting.metadata.get("choices", ())) for setting in fields(TrainConfig)}
+    assert choices["objective"] == set(OBJECTIVES)
+    assert choices["advantage"] == set(ADVANTAGES)
+    assert choices["aggregation"] == set(AGGREGATIONS)
+    assert choices["correction"] == set(CORRECTIONS)
+    assert choices["credit"] == set(CREDITS)
+    assert {objective.rule.term for objective in OBJECTIVES.values()} == set(TERMS)
