@@ -26,7 +26,10 @@ class Wire(Protocol):
         """Send the request, edited; None sends the agent's own. Returns the library's response, body unread."""
 
     def get(self, edit: Edit) -> Any:
-        """GET `edit.url` with the request's own headers, less the dropped ones; returns (status, body)."""
+        """GET `edit.url` with the request's own headers, less the dropped ones; returns (status, body).
+
+        Waits no longer than `servers.QUESTION`, and leaves no trace that the agent sees.
+        """
 
     def limit(self, seconds: float) -> None:
         """From now on `send` waits no longer than this for the server's next bytes."""
@@ -66,7 +69,8 @@ def converse(exchange: Exchange, wire: Wire) -> Steps:
             answer = yield partial(wire.get, question)
         except Exception as error:
             answer = None  # the server is down: the agent's own request will tell the agent
-            servers.did_not_answer(question.url, error)
+            is_ours(error, "ask a server what it is")
+            servers.did_not_answer(question.url, type(error).__name__)
         if answer is not None:
             with Guarded("read what the server serves"):
                 exchange.answered(question, *answer)

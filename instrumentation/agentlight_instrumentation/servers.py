@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from agentlight_instrumentation import settings
@@ -27,8 +27,17 @@ MODEL_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty"
 _known: dict[str, dict[str, Any]] | None = None
 _first: dict[str, dict[str, dict[str, Any]]] = {}
 _asked: set[tuple[str, str]] = set()
-_silent: dict[str, tuple[float, str]] = {}  # origin -> when a question failed (monotonic), and with what
-PATIENCE = 30.0  # seconds in which a server that could not be asked is not asked again
+_silent: dict[str, _Silence] = {}  # origin -> how the last question to it failed
+QUESTION = 10.0  # seconds that a question may take; the agent waits for it
+# A server that could not be asked is asked again after so many seconds: perhaps it was only starting. Each failure
+# doubles them.
+PATIENCE, MOST_PATIENCE = 30.0, 600.0
+
+
+class _Silence(NamedTuple):
+    why: str
+    seconds: float
+    until: float  # of the monotonic clock
 
 
 @lru_cache(256)
@@ -61,7 +70,7 @@ def worth_asking(url: str, model: str) -> bool:
     """
     info = find(url)
     failed = _silent.get(origin(url))
-    if failed is not None and time.monotonic() - failed[0] < PATIENCE:
+    if failed is not None and time.monotonic() < failed.until:
         return False
     if is_public(url) or (info is not None and (not info["vllm"] or model in info["models"])):
         return False
@@ -70,8 +79,8 @@ def worth_asking(url: str, model: str) -> bool:
 
 def answered(url: str, model: str, status: int, body: bytes) -> None:
     """Remember what GET /v1/models said; a server that has no such path is no vLLM server."""
-    if status >= 500:
-        return
+    if status >= 500 or status == 429:
+        return did_not_answer(url, f"HTTP {status}")
     _asked.add((origin(url), model))
     _silent.pop(origin(url), None)
     import json
@@ -83,15 +92,17 @@ def answered(url: str, model: str, status: int, body: bytes) -> None:
     remember(url, describe(models if isinstance(models, dict) else {}))
 
 
-def did_not_answer(url: str, error: Exception) -> None:
+def did_not_answer(url: str, why: str) -> None:
     """The question has failed: calls go out as they are until it is asked again."""
-    _silent[origin(url)] = time.monotonic(), type(error).__name__
+    before = _silent.get(origin(url))
+    seconds = PATIENCE if before is None else min(2 * before.seconds, MOST_PATIENCE)
+    _silent[origin(url)] = _Silence(why, seconds, time.monotonic() + seconds)
 
 
 def why_unknown(url: str) -> str | None:
     """With what error the server could last not be asked what it is."""
     failed = _silent.get(origin(url))
-    return None if failed is None else failed[1]
+    return None if failed is None else failed.why
 
 
 def describe(models: Any, logprobs_mode: str | None = None, *, generation_defaults: bool = True) -> dict[str, Any]:

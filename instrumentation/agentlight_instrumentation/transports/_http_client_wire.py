@@ -16,7 +16,7 @@ from agentlight_instrumentation.flow import Course, drive
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.recognise import recognise
 from agentlight_instrumentation.routing import Edit
-from agentlight_instrumentation.servers import origin
+from agentlight_instrumentation.servers import QUESTION, origin
 
 
 def wire_for(
@@ -101,6 +101,7 @@ class Wire:
 
     def get(self, edit: Edit) -> Any:
         connection, target = self._beside(edit.url)
+        connection.timeout = patience.shorter(connection.timeout, QUESTION)
         try:
             dropped = {*edit.dropped_headers, "content-length", "content-type", "host"}
             connection.request("GET", target, headers=self._less(dropped))
@@ -147,17 +148,16 @@ class Wire:
         return {name: value for name, value in self._headers.items() if name.lower() not in dropped}
 
     def _beside(self, url: str) -> tuple[Any, str]:
-        """A connection of our own to the server of `url`, and what to ask it for. To the agent's server it goes as
-        the agent's does: with its trust, through its proxy."""
+        """A connection of our own to the server of `url`, and what to ask it for.
+
+        To the agent's server it is a twin of the agent's, not connected yet: with its trust, through its proxy.
+        """
         if origin(url) != origin(self.exchange.url):
             return self._connect(url), _path(url)
-        agents = self._connection
-        secure = isinstance(agents, getattr(self._library, "HTTPSConnection", ()))
-        kind = self._library.HTTPSConnection if secure else self._library.HTTPConnection
-        how = {"context": agents._context} if secure else {}
-        made = kind(agents.host, agents.port, timeout=agents.timeout, source_address=agents.source_address, **how)
-        if agents._tunnel_host:
-            made.set_tunnel(agents._tunnel_host, agents._tunnel_port, dict(agents._tunnel_headers))
+        made = object.__new__(type(self._connection))
+        made.__dict__.update(self._connection.__dict__)
+        made.sock, made._buffer, made._HTTPConnection__response = None, [], None
+        made._HTTPConnection__state = self._library._CS_IDLE
         return made, url if "://" in self._url else _path(url)
 
     def _connect(self, url: str) -> Any:

@@ -15,7 +15,7 @@ from agentlight_instrumentation.flow import Course, drive_async
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.recognise import recognise
 from agentlight_instrumentation.routing import Edit
-from agentlight_instrumentation.servers import origin
+from agentlight_instrumentation.servers import QUESTION, origin
 
 _patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
 
@@ -65,8 +65,7 @@ class _Wire:
         self.exchange = exchange
 
     def limit(self, seconds: float) -> None:
-        given = self._kwargs.get("timeout")
-        given = given if hasattr(given, "sock_read") else self._session._timeout
+        given = self._timeout
         limited = self._library.ClientTimeout(
             total=given.total,
             connect=given.connect,
@@ -74,6 +73,11 @@ class _Wire:
             sock_read=patience.shorter(given.sock_read, seconds),
         )
         self._kwargs = {**self._kwargs, "timeout": limited}
+
+    @property
+    def _timeout(self) -> Any:
+        given = self._kwargs.get("timeout")
+        return given if hasattr(given, "sock_read") else self._session._timeout
 
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -84,7 +88,8 @@ class _Wire:
 
     async def send(self, edit: Edit | None) -> Any:
         if edit is None:
-            return await self._wrapped("POST", self._asked, **self._kwargs)
+            noting = {"raise_for_status": self._noted} if self._raises else {}
+            return await self._wrapped("POST", self._asked, **{**self._kwargs, **noting})
         body = self.exchange.body if edit.body is None else edit.body
         self._is_unraised = True
         response = await self._request("POST", edit, data=body)
@@ -100,17 +105,30 @@ class _Wire:
     async def raised_for(self, response: Any) -> Any:
         """The response, or the error that the agent asked for in place of it."""
         if self._is_unraised:
-            chosen: Any = self._kwargs.get("raise_for_status")
-            chosen = self._session._raise_for_status if chosen is None else chosen
-            if callable(chosen):
-                made: Any = chosen(response)
-                await made
-            elif chosen:
-                response.raise_for_status()
+            await self._raise_for(response)
         return response
 
+    @property
+    def _raises(self) -> Any:
+        chosen: Any = self._kwargs.get("raise_for_status")
+        return self._session._raise_for_status if chosen is None else chosen
+
+    async def _raise_for(self, response: Any) -> None:
+        chosen = self._raises
+        if callable(chosen):
+            made: Any = chosen(response)
+            await made
+        elif chosen:
+            response.raise_for_status()
+
+    async def _noted(self, response: Any) -> None:
+        """What the library calls where it would raise: the status is not in what it raises."""
+        self.exchange.begin(*self.head(response))
+        await self._raise_for(response)
+
     async def get(self, edit: Edit) -> Any:
-        response = await self._request("GET", edit)
+        within = self._library.ClientTimeout(total=patience.shorter(self._timeout.total, QUESTION))
+        response = await self._request("GET", edit, timeout=within)
         async with response:
             return response.status, await response.read()
 
@@ -169,7 +187,7 @@ class _Wire:
             # Not a header of ours: the library puts that of a payload last.
             data["data"] = self._library.BytesPayload(data["data"], content_type="application/json")
         kept = [(name, value) for name, value in headers.items() if name.lower() not in dropped]
-        own = {"data", "json", "headers", *(() if same else ("params",))}
+        own = {"data", "json", "headers", *data, *(() if same else ("params",))}
         own |= set() if here else {"auth", "cookies", "proxy", "proxy_auth", "proxy_headers"}
         kwargs = {name: value for name, value in self._kwargs.items() if name not in own}
         kwargs["raise_for_status"] = False

@@ -18,7 +18,7 @@ from agentlight_instrumentation.flow import Course, drive, drive_async
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.recognise import recognise
 from agentlight_instrumentation.routing import Edit
-from agentlight_instrumentation.servers import origin
+from agentlight_instrumentation.servers import QUESTION, origin
 
 _patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
 
@@ -124,10 +124,8 @@ class _Wire:
         with Guarded("upgrade a request"):
             request = request if edit is None else self._edited(edit)
             if self._limit is not None:
-                own = request.extensions.get("timeout") or {}
-                waits = {name: patience.shorter(own.get(name), self._limit) for name in ("connect", "read", "write")}
                 request = request if edit is not None else copy(request)
-                request.extensions = request.extensions | {"timeout": {"pool": None, **own, **waits}}
+                request.extensions = request.extensions | {"timeout": _shorter(request, self._limit)}
         return request
 
     def _edited(self, edit: Edit) -> Any:
@@ -135,7 +133,9 @@ class _Wire:
         return self._remade(edit, "POST", body, (b"Content-Length", str(len(body)).encode()))
 
     def _probe(self, edit: Edit) -> Any:
-        return self._remade(edit, "GET", b"", dropped=("content-type",))
+        made = self._remade(edit, "GET", b"", dropped=("content-type",))
+        made.extensions = made.extensions | {"timeout": _shorter(made, QUESTION)}
+        return made
 
     def _remade(
         self, edit: Edit, method: str, body: bytes, *added: tuple[bytes, bytes], dropped: tuple[str, ...] = ()
@@ -161,6 +161,13 @@ class _Wire:
         with Guarded("hand over a reply"):
             response.request = self._request  # the agent sees the request that it made
         return response
+
+
+def _shorter(request: Any, seconds: float) -> dict[str, Any]:
+    """The request's timeouts, none of them longer than that."""
+    own = request.extensions.get("timeout") or {}
+    waits = {name: patience.shorter(own.get(name), seconds) for name in ("connect", "read", "write")}
+    return {"pool": None, **own, **waits}
 
 
 class _AsyncWire(_Wire):

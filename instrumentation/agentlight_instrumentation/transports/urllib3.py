@@ -21,7 +21,7 @@ from agentlight_instrumentation.flow import Course, drive
 from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.recognise import recognise
 from agentlight_instrumentation.routing import Edit
-from agentlight_instrumentation.servers import origin
+from agentlight_instrumentation.servers import QUESTION, origin
 
 _patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
 
@@ -95,11 +95,14 @@ class _Wire:
         self.exchange = exchange
 
     def limit(self, seconds: float) -> None:
+        self._kwargs = {**self._kwargs, "timeout": self._shorter(seconds)}
+
+    def _shorter(self, seconds: float) -> Any:
         given = self._kwargs.get("timeout")
         given = self._pool.timeout if type(given) not in (int, float) and not hasattr(given, "read_timeout") else given
         plain = given if isinstance(given, (int, float)) else None
         waits = {name: patience.shorter(getattr(given, f"_{name}", plain), seconds) for name in ("connect", "read")}
-        self._kwargs = {**self._kwargs, "timeout": type(self._pool.timeout)(**waits)}
+        return type(self._pool.timeout)(**waits)
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -117,8 +120,8 @@ class _Wire:
         return self._request("POST", edit, body, *self._args, **self._kwargs)
 
     def get(self, edit: Edit) -> Any:
-        kept = {name: value for name, value in self._kwargs.items() if name in ("timeout", "assert_same_host")}
-        response = self._request("GET", edit, None, retries=False, **kept)
+        kept = {name: value for name, value in self._kwargs.items() if name == "assert_same_host"}
+        response = self._request("GET", edit, None, retries=False, timeout=self._shorter(QUESTION), **kept)
         return response.status, response.data
 
     def read(self, response: Any) -> bytes:
