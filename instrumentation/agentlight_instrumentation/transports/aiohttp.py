@@ -88,7 +88,9 @@ class _Wire:
 
     async def send(self, edit: Edit | None) -> Any:
         if edit is None:
-            noting = {"raise_for_status": self._noted} if self._raises else {}
+            noting: dict[str, Any] = {}
+            with Guarded("note a status that the library raises for"):
+                noting = {"raise_for_status": self._noted} if self._raises else {}
             return await self._wrapped("POST", self._asked, **{**self._kwargs, **noting})
         body = self.exchange.body if edit.body is None else edit.body
         self._is_unraised = True
@@ -114,7 +116,9 @@ class _Wire:
         return self._session._raise_for_status if chosen is None else chosen
 
     async def _raise_for(self, response: Any) -> None:
-        chosen = self._raises
+        chosen: Any = None
+        with Guarded("see whether a reply is to be an error"):
+            chosen = self._raises
         if callable(chosen):
             made: Any = chosen(response)
             await made
@@ -123,7 +127,8 @@ class _Wire:
 
     async def _noted(self, response: Any) -> None:
         """What the library calls where it would raise: the status is not in what it raises."""
-        self.exchange.begin(*self.head(response))
+        with Guarded("read the head of a reply"):
+            self.exchange.begin(*self.head(response))
         await self._raise_for(response)
 
     async def get(self, edit: Edit) -> Any:
@@ -136,9 +141,11 @@ class _Wire:
         return await response.content.read()
 
     def head(self, response: Any) -> tuple[int, str, str]:
-        # No encoding: aiohttp has decompressed what passes.
         encoding = response.headers.get("content-encoding", "")
-        return response.status, response.headers.get("content-type", ""), "" if self._decompresses else encoding
+        newer = hasattr(getattr(self._library, "compression_utils", None), "HAS_ZSTD")
+        is_read = encoding.lower() in ("gzip", "deflate", "br", *(("zstd",) if newer else ()))
+        unread = "" if is_read and self._decompresses else encoding  # else it has decompressed what passes
+        return response.status, response.headers.get("content-type", ""), unread
 
     def replace(self, response: Any, body: bytes) -> Any:
         content = self._library.StreamReader(_NoProtocol(), 1 << 30, loop=response.content._loop)

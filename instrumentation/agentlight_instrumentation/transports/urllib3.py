@@ -130,8 +130,10 @@ class _Wire:
         return b"".join(response.stream(1 << 16, decode_content=True))
 
     def head(self, response: Any) -> tuple[int, str, str]:
-        # No encoding: what passes through the methods below is decoded already.
-        return response.status, response.headers.get("content-type", ""), ""
+        # What passes through the methods below is decoded already, where the library can.
+        encoding = response.headers.get("content-encoding", "")
+        is_read = all(part.strip().lower() in response.CONTENT_DECODERS for part in encoding.split(","))
+        return response.status, response.headers.get("content-type", ""), "" if is_read else encoding
 
     def replace(self, response: Any, body: bytes) -> Any:
         if "content-length" in response.headers:
@@ -148,6 +150,8 @@ class _Wire:
         return self.watch(replaced)
 
     def watch(self, response: Any) -> Any:
+        if self.exchange.decodes:
+            response.headers.pop("content-encoding", None)
         if not _is_preloaded(response):
             return watch(response, self.exchange, _Stream)
         if not response.decode_content:
