@@ -74,7 +74,8 @@ def converse(exchange: Exchange, wire: Wire) -> Steps:
         if answer is not None:
             with Guarded("read what the server serves"):
                 exchange.answered(question, *answer)
-    patience.begin(wire)
+    with Guarded("limit the time of a call"):
+        patience.begin(wire)
     edit = None
     with Guarded("upgrade a request"):
         edit = exchange.plan()
@@ -109,7 +110,9 @@ def _send(exchange: Exchange, wire: Wire, edit: Edit | None) -> Steps:
             if edit is not None and is_ours(error, "upgrade a request"):
                 edit = None
                 continue
-            seconds = patience.before_again(wire, error, tries)
+            seconds = None
+            with Guarded("see whether a call is tried again"):
+                seconds = patience.before_again(wire, error, tries)
             if seconds is None:
                 raise
             exchange.again(None, error)

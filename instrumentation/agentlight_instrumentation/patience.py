@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentlight_instrumentation import settings
-from agentlight_instrumentation.guard import Guarded
 
 if TYPE_CHECKING:
     from agentlight_instrumentation.flow import Wire
@@ -22,17 +21,14 @@ def begin(wire: Wire) -> None:
     """Shorten the transport's own waiting, where the option is set."""
     seconds = settings.get(settings.STEP_TIMEOUT)
     if seconds is not None:
-        with Guarded("limit the time of a call"):
-            wire.limit(float(seconds))
+        wire.limit(float(seconds))
 
 
 def before_again(wire: Wire, error: Exception, tries: int) -> float | None:
     """Seconds to wait before the call is made once more; None: it is not."""
     if settings.get(settings.RETRY_STRATEGY) is None or tries >= TRIES or not is_timeout(error):
         return None
-    with Guarded("see whether a call is tried again"):
-        return None if wire.tries_again else FIRST_WAIT * 2 ** (tries - 1)
-    return None
+    return None if wire.tries_again else FIRST_WAIT * 2 ** (tries - 1)
 
 
 def is_timeout(error: Exception) -> bool:
