@@ -23,7 +23,8 @@ WORKED_PLANS = [
 def plan(client: OpenAI, question: str) -> str:
     messages: list[ChatCompletionMessageParam] = [{"role": "system", "content": INSTRUCTIONS}]
     for asked, planned in WORKED_PLANS:
-        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": planned}]
+        messages.append({"role": "user", "content": asked})
+        messages.append({"role": "assistant", "content": planned})
     messages.append({"role": "user", "content": question})
     return ask(client, messages, 24)
 

@@ -27,7 +27,8 @@ DOORS = re.compile(
     | filelike:(_watched|watch|Tee\..*)
     | transports\.\w+:(
         _wire | patch\.<locals>.*  # the function in the place of the library's
-        | _?(Async)?Wire\.(begin|end|send|read|replace|watch|raised_for|_raise_for|_request|_outgoing|_restored|_change_headers)
+        | _?(Async)?Wire\.(begin|end|send|read|replace|watch|raised_for|_raise_for)
+        | _?(Async)?Wire\.(_request|_outgoing|_restored|_change_headers)
         | _watched_\w+\.<locals>\.Watched.* | _Stream\..* | _File\..*  # the reply's bytes
         | _is_preloaded | _NoProtocol\..*
       )
