@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import AgentRun, RunAgent
@@ -100,6 +101,13 @@ globals()[library]()
 print(json.dumps(seen))
 """
 
+FAILING = """
+try:
+    globals()[library]()
+except Exception as error:
+    seen.append((getattr(error, "code", 0), type(error).__name__))
+"""
+
 
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
@@ -188,6 +196,67 @@ def test_a_rerouted_call_keeps_the_key_and_reaches_a_policy_behind_a_path(
         assert [span.trainable for span in run.spans] == [True, True]
     finally:
         policy.close()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_rerouted_call_leaves_the_agents_proxy_and_trust_behind(
+    run_agent: RunAgent, server: FakeServer, proxy: Proxy, tmp_path: Path, library: str
+) -> None:
+    """The policy speaks TLS with an authority that the environment names and the agent's own context does not know;
+    it is not reached through the proxy that the agent has for its own server."""
+    agents_authority, _ = private_ca(tmp_path)
+    (tmp_path / "policy").mkdir()
+    authority, context = private_ca(tmp_path / "policy")
+    policy = FakeServer()
+    policy.socket = context.wrap_socket(policy.socket, server_side=True)
+    try:
+        url = secure(policy).replace("/v1", "/models/a/v1")
+        env = {"AGENTLIGHT_POLICY": url, "AGENTLIGHT_POLICY_MODEL": "smol", "SSL_CERT_FILE": str(authority)}
+        run = run_agent(AGENT, library, secure(server), str(agents_authority), proxy.url, "", env=env)
+        assert [status for status, *_ in run.result] == [200, 200]
+        assert server.requests == [] and proxy.seen == []
+        assert len(policy.calls) == 2
+        assert "KEY" not in str([request.headers for request in policy.requests])
+        assert [span.trainable for span in run.spans] == [True, True]
+    finally:
+        policy.close()
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2", "httpx_async", "requests"])
+def test_an_authority_from_the_environment_is_trusted_by_our_requests_too(
+    run_agent: RunAgent, server: FakeServer, authority: Path, library: str
+) -> None:
+    agent = AGENT.replace("verify=context, ", "").replace("verify=authority or True, ", "")
+    names = {"SSL_CERT_FILE": str(authority), "REQUESTS_CA_BUNDLE": str(authority)}
+    run = run_agent(agent, library, secure(server), "", "", "", env=names)
+    assert [status for status, *_ in run.result] == [200, 200]
+    assert [span.trainable for span in run.spans] == [True, True], [span.reason for span in run.spans]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("library", ["httpx", "httpx_async", "requests", "aiohttp", "urllib3", "urllib"])
+def test_a_redirect_of_any_kind_leads_where_it_leads_without_us(
+    run_agent: RunAgent, server: FakeServer, library: str, status: int
+) -> None:
+    """Where the POST is kept (307 and 308): a record a call. A GET no model answers (404 here); some follow nothing."""
+    own: Any = server.RequestHandlerClass
+
+    class Handler(own):
+        def _send(self, request: Any, code: int, body: bytes, **headers: str) -> None:
+            super()._send(request, status if code == 307 else code, body, **headers)
+
+    server.RequestHandlerClass = Handler  # type: ignore[assignment]
+    server.switches.redirect = True
+    agent = AGENT.replace("globals()[library]()", FAILING)
+    plain = run_agent(agent, library, server.url, "", "", "", capture=False)
+    paths = [(request.method, request.path) for request in server.requests]
+    server.requests.clear()
+    run = run_agent(agent, library, server.url, "", "", "")
+    assert run.result == plain.result
+    assert [(request.method, request.path) for request in server.requests if "/models" not in request.path] == paths
+    answered = [call for call in server.calls if call.choices]
+    assert [span.trainable for span in run.spans if span.status == "ok"] == [True] * len(answered)
+    assert len(answered) in ((0,) if status == 303 else (0, 2))  # urllib3 keeps the POST of a 301
 
 
 def test_http2_is_captured_stream_by_stream(run_agent: RunAgent, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
@@ -18,6 +19,11 @@ from agentlight_instrumentation.routing import Edit
 from agentlight_instrumentation.servers import QUESTION, origin
 
 _patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
+# What the agent passes for its own server, and a policy is not to get.
+_FOR_ITS_SERVER = {
+    "auth", "cookies", "proxy", "proxy_auth", "proxy_headers", "ssl", "ssl_context", "verify_ssl", "fingerprint",
+    "server_hostname",
+}  # fmt: skip
 
 
 def patch(library: ModuleType) -> None:
@@ -195,7 +201,8 @@ class _Wire:
             data["data"] = self._library.BytesPayload(data["data"], content_type="application/json")
         kept = [(name, value) for name, value in headers.items() if name.lower() not in dropped]
         own = {"data", "json", "headers", *data, *(() if same else ("params",))}
-        own |= set() if here else {"auth", "cookies", "proxy", "proxy_auth", "proxy_headers"}
+        own |= set() if here else _FOR_ITS_SERVER
+        data |= {"ssl": _default_trust()} if not here and edit.url.startswith("https:") else {}
         kwargs = {name: value for name, value in self._kwargs.items() if name not in own}
         kwargs["raise_for_status"] = False
         is_agents = method == "POST"
@@ -212,6 +219,13 @@ class _Wire:
         finally:
             if bare is not session:
                 bare.detach()
+
+
+@cache
+def _default_trust() -> Any:
+    import ssl  # only where a policy speaks TLS
+
+    return ssl.create_default_context()
 
 
 class _NoProtocol:

@@ -6,8 +6,11 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from copy import copy
+from functools import cache
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
 
 from wrapt import wrap_function_wrapper
@@ -117,10 +120,15 @@ class _Wire:
 
     def _transport(self, edit: Edit) -> Any:
         # The client itself would keep cookies of the reply, and log a request that the agent has not made.
+        if origin(edit.url) != origin(self.exchange.url):
+            _lead_elsewhere(self._library, self._wrapped.__self__, edit.url)
         return self._wrapped.__self__._transport_for_url(self._library.URL(edit.url))
 
     def _outgoing(self, edit: Edit | None) -> Any:
         request = self._request
+        if edit is not None and origin(edit.url) != origin(self.exchange.url):
+            with Guarded("reach a policy"):
+                _lead_elsewhere(self._library, self._wrapped.__self__, edit.url)
         with Guarded("upgrade a request"):
             request = request if edit is None else self._edited(edit)
             if self._limit is not None:
@@ -161,6 +169,35 @@ class _Wire:
         with Guarded("hand over a reply"):
             response.request = self._request  # the agent sees the request that it made
         return response
+
+
+def _lead_elsewhere(library: Any, client: Any, url: str) -> None:
+    """The client's trust and proxy are for the agent's server: a policy gets a transport of its own, where they matter.
+
+    It is the client's for this origin from then on, and so is closed with it.
+    """
+    transport = client._transport_for_url(library.URL(url))
+    own, pattern = type(transport), library._utils.URLPattern(origin(url))
+    if own not in (library.HTTPTransport, library.AsyncHTTPTransport) or pattern in client._mounts:
+        return
+    pool, parts = transport._pool, urlsplit(url)
+    if hasattr(pool, "_proxy_url"):
+        named = getproxies().get(parts.scheme) or getproxies().get("all")
+        if named and not proxy_bypass(parts.hostname or ""):
+            return  # the environment's proxy leads to the policy as well
+    elif parts.scheme == "http":
+        return
+    limits = library.Limits(
+        max_connections=pool._max_connections, max_keepalive_connections=pool._max_keepalive_connections,
+        keepalive_expiry=pool._keepalive_expiry,
+    )  # fmt: skip
+    made = own(verify=_default_trust(library), http2=pool._http2, limits=limits)
+    client._mounts = {pattern: made, **client._mounts}
+
+
+@cache
+def _default_trust(library: Any) -> Any:
+    return library.create_ssl_context()
 
 
 def _shorter(request: Any, seconds: float) -> dict[str, Any]:
