@@ -97,3 +97,24 @@ def test_without_task_ids_the_first_prompt_makes_the_group():
     samples = [sample for rollout in rollouts for sample in build(rollout).samples]
     groups = group_samples(samples, {f"r{n}": float(n) for n in range(4)})
     assert sorted(sorted(group.rewards) for group in groups) == [["r0", "r2"], ["r1", "r3"]]
+
+
+def test_sft_takes_the_best_of_a_group_and_never_of_equals():
+    """Four failures are no examples to follow; with a least reward of 0.5 a rollout alone is enough."""
+    assert advantages([1, 0, 1, 0.5], "best") == [1.0, 0.0, 1.0, 0.0]
+    assert advantages([0, 0, 0, 0], "best") == [0.0] * 4
+    assert advantages([0.0], "best") == [0.0]
+    (group,) = group_samples(build(Rollout("r0", task_id="t", spans=[span([1], [2])])).samples, {"r0": 0.5})
+    set_advantages([group], "best", 0.5)
+    assert group.advantages == {"r0": 1.0}
+
+
+def test_whitening_counts_tokens():
+    """REINFORCE++: rewards 1 and 0 over 1 and 3 trained tokens have mean 0.25 and variance 0.1875: 1.732 and -0.577."""
+    samples = build(Rollout("r0", task_id="t", spans=[span([1], [2])])).samples
+    samples += build(Rollout("r1", task_id="t", spans=[span([1], [3, 4, 5])])).samples
+    groups = group_samples(samples, {"r0": 1.0, "r1": 0.0})
+    set_advantages(groups, "whiten")
+    assert groups[0].advantages == pytest.approx({"r0": 1.7320, "r1": -0.5773}, abs=1e-3)
+    set_advantages(groups, "center_whiten")  # centred to 0.5 and -0.5 first: the same after whitening
+    assert groups[0].advantages == pytest.approx({"r0": 1.7320, "r1": -0.5773}, abs=1e-3)

@@ -61,10 +61,10 @@ def set_advantages(groups: list[Group], estimator: str, least: float | None = No
     for group in groups:
         rewards_G = np.array(list(group.rewards.values()), np.float64)
         if estimator == "best":
-            advantages_G = (rewards_G >= (rewards_G.max(initial=-np.inf) if least is None else least)).astype(float)
+            advantages_G = _chosen(rewards_G, least).astype(float)
         elif estimator == "whiten":
             advantages_G = rewards_G
-        elif len(rewards_G) < 2 or np.ptp(rewards_G) <= SAME * np.abs(rewards_G).max():
+        elif _are_equal(rewards_G):
             advantages_G = np.zeros_like(rewards_G)
         else:
             others_G = (rewards_G.sum() - rewards_G) / (len(rewards_G) - 1)
@@ -73,6 +73,17 @@ def set_advantages(groups: list[Group], estimator: str, least: float | None = No
         group.advantages = dict(zip(group.rewards, advantages_G.tolist(), strict=True))
     if estimator in ("whiten", "center_whiten"):
         _whiten(groups)
+
+
+def _are_equal(rewards_G: np.ndarray) -> bool:
+    return len(rewards_G) < 2 or bool(np.ptp(rewards_G) <= SAME * np.abs(rewards_G).max())
+
+
+def _chosen(rewards_G: np.ndarray, least: float | None) -> np.ndarray:
+    """Those with at least the reward `least`; without one the best of the group, if it is better than another."""
+    if least is not None:
+        return rewards_G >= least
+    return np.zeros(len(rewards_G), bool) if _are_equal(rewards_G) else rewards_G == rewards_G.max()
 
 
 def _whiten(groups: list[Group]) -> None:
