@@ -188,18 +188,24 @@ def _is_preloaded(response: Any) -> bool:
     return getattr(response, "_body", None) is not None
 
 
+def _pieces(shown: bytes, most: int | None) -> Iterator[bytes]:
+    """What a rewritten stream shows comes an event at a time: cut as the agent has asked for it."""
+    size = most or len(shown)
+    for start in range(0, len(shown), size or 1):
+        yield shown[start : start + size]
+
+
 class _Stream(Tee):
     """What urllib3's response has over a plain file."""
 
     def stream(self, *args: Any, **kwargs: Any) -> Iterator[bytes]:
         self._note_encoding(args[1] if len(args) > 1 else kwargs.get("decode_content"))
         chunks = super().stream(*args, **kwargs)  # type: ignore[misc] # of urllib3's class
+        most = (args[0] if args else kwargs.get("amt", 1 << 16)) if self.exchange.edit.added else None
         try:
             while (chunk := self._read(partial(next, chunks, None))) is not None:
-                if shown := self.exchange.feed(chunk):
-                    yield shown
-            if rest := self.exchange.held_back():
-                yield rest
+                yield from _pieces(self.exchange.feed(chunk), most)
+            yield from _pieces(self.exchange.held_back(), most)
             self.exchange.finish()
         finally:
             self.exchange.finish(left_early=True)  # when dropped, urllib3 is closed below us, without `close`
