@@ -39,6 +39,7 @@ class Exchange:
         self.attempts = 0  # by a library that tries again itself
         self.sampled: list[Generation] = []
         self.broken: str | None = None  # why the reply could not be read
+        self.untouched: str | None = None  # why nothing could be changed of the request
         self._reader: Any = None
         self._framing: Framing | None = None
         self._body: list[bytes] = []

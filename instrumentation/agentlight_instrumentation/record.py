@@ -56,6 +56,8 @@ def span_of(exchange: Exchange, reader: Any, error: BaseException | None, left_e
             span.raw = exchange.kept or None
     else:
         unfit = None
+    if span.status == "ok" and span.prompt_ids is None:
+        unfit = unfit or exchange.untouched
     silent = servers.why_unknown(edit.url) if info is None else None
     span.reason = unfit or why_not_trainable(span, info, reader.why_no_ids, silent)
     span.trainable = span.reason is None

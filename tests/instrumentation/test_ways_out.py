@@ -1,4 +1,4 @@
-"""Every way out of a stream, over the libraries that are not httpx: one record, and the connection is let go as ever."""
+"""Every way out of a stream, over libraries other than httpx: one record, and the connection is let go as ever."""
 
 from __future__ import annotations
 

@@ -24,18 +24,23 @@ def wire_for(
 ) -> Wire | None:
     """None for a request that is no LLM call after all; `request` is the library's own method, bound."""
     with Guarded("look at a request"):
-        exchange = recognise("POST", _whole_url(library, connection, url), body)
+        exchange = recognise("POST", whole_url(library, connection, url), body)
         if exchange is not None:
             return Wire(library, request, connection, url, dict(headers), kwargs, exchange)
     return None
 
 
-def _whole_url(library: ModuleType, connection: Any, url: str) -> str:
+def whole_url(library: ModuleType, connection: Any, url: str) -> str:
     if "://" in url:  # to a proxy
         return url
     scheme = "https" if isinstance(connection, getattr(library, "HTTPSConnection", ())) else "http"
     host, port = getattr(connection, "_tunnel_host", None), getattr(connection, "_tunnel_port", None)
     return f"{scheme}://{host or connection.host}:{port if host else connection.port}{url}"
+
+
+def watched(response: Any, exchange: Exchange) -> Any:
+    """The response, its bytes passing through the exchange."""
+    return watch(response, exchange, _File)
 
 
 class Wire:

@@ -1,11 +1,13 @@
 """http.client, and so urllib.request: sees what `HTTPConnection.request` sends and `getresponse` receives.
 
+A request that is sent in parts, by `putrequest` and `send`, is recorded only.
+
 Many a program imports http.client and never calls a model over it: nothing is imported here before one does.
 """
 
 from __future__ import annotations
 
-from functools import wraps
+from functools import partial, wraps
 
 from agentlight_instrumentation import dialects
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _WIRE = "agentlight_wire"  # on a connection between `request` and `getresponse`
+READABLE = (str, bytes, bytearray, memoryview)  # bodies that can be looked at before they are sent
+_PARTS = "agentlight_parts"  # on a connection between `putrequest` and `getresponse`
 _patched: list[Any] = []  # a reloaded library still has its old classes
 
 
@@ -24,10 +28,15 @@ def patch(library: ModuleType) -> None:
         return
     _patched.append(connection_class)
     own_request, own_getresponse = connection_class.request, connection_class.getresponse
+    own_putrequest, own_send = connection_class.putrequest, connection_class.send
+
+    def is_call(method: str, url: Any) -> bool:
+        return method == "POST" and isinstance(url, str) and dialects.find(url.split("?")[0]) is not None
 
     @wraps(own_request)
     def request(self: Any, method: str, url: str, body: Any = None, headers: Any = {}, **kwargs: Any) -> None:  # noqa: B006
-        if method == "POST" and body and isinstance(url, str) and dialects.find(url.split("?")[0]) is not None:
+        self.__dict__.pop(_WIRE, None)
+        if body and isinstance(body, READABLE) and is_call(method, url):
             from agentlight_instrumentation.guard import Guarded
 
             wire = None
@@ -43,7 +52,37 @@ def patch(library: ModuleType) -> None:
 
     @wraps(own_getresponse)
     def getresponse(self: Any, *args: Any, **kwargs: Any) -> Any:
-        wire = self.__dict__.pop(_WIRE, None)
-        return own_getresponse(self, *args, **kwargs) if wire is None else wire.end()
+        wire, parts = self.__dict__.pop(_WIRE, None), self.__dict__.pop(_PARTS, None)
+        if wire is not None:
+            return wire.end()
+        own = partial(own_getresponse, self, *args, **kwargs)
+        return own() if parts is None else parts.watched(own)
+
+    @wraps(own_putrequest)
+    def putrequest(self: Any, method: str, url: str, *args: Any, **kwargs: Any) -> None:
+        self.__dict__.pop(_PARTS, None)
+        own_putrequest(self, method, url, *args, **kwargs)
+        if is_call(method, url):
+            from agentlight_instrumentation.guard import Guarded
+
+            with Guarded("look at a request"):
+                from agentlight_instrumentation.transports._http_client_parts import parts_for
+
+                parts = parts_for(library, self, url)
+                if parts is not None:
+                    self.__dict__[_PARTS] = parts
+
+    @wraps(own_send)
+    def send(self: Any, data: Any) -> None:
+        parts = self.__dict__.pop(_PARTS, None)  # while it is sent: to connect may send something, too
+        if parts is None:
+            return own_send(self, data)
+        from agentlight_instrumentation.guard import Guarded
+
+        with Guarded("look at what is sent"):
+            data = parts.keep(data)
+        own_send(self, data)
+        self.__dict__[_PARTS] = parts
 
     connection_class.request, connection_class.getresponse = request, getresponse
+    connection_class.putrequest, connection_class.send = putrequest, send

@@ -188,13 +188,6 @@ def _is_preloaded(response: Any) -> bool:
     return getattr(response, "_body", None) is not None
 
 
-def _pieces(shown: bytes, most: int | None) -> Iterator[bytes]:
-    """What a rewritten stream shows comes an event at a time: cut as the agent has asked for it."""
-    size = most or len(shown)
-    for start in range(0, len(shown), size or 1):
-        yield shown[start : start + size]
-
-
 class _Stream(Tee):
     """What urllib3's response has over a plain file."""
 
@@ -204,11 +197,18 @@ class _Stream(Tee):
         most = (args[0] if args else kwargs.get("amt", 1 << 16)) if self.exchange.edit.added else None
         try:
             while (chunk := self._read(partial(next, chunks, None))) is not None:
-                yield from _pieces(self.exchange.feed(chunk), most)
-            yield from _pieces(self.exchange.held_back(), most)
+                yield from self._cut(self.exchange.feed(chunk), most)
+            yield from self._cut(self.exchange.held_back(), most)
             self.exchange.finish()
         finally:
             self.exchange.finish(left_early=True)  # when dropped, urllib3 is closed below us, without `close`
+
+    @staticmethod
+    def _cut(shown: bytes, most: int | None) -> Iterator[bytes]:
+        """What a rewritten stream shows comes an event at a time; the agent has asked for pieces of a size."""
+        size = most or len(shown)
+        for start in range(0, len(shown), size or 1):
+            yield shown[start : start + size]
 
     def read(self, amt: int | None = None, decode_content: bool | None = None, *args: Any, **kwargs: Any) -> bytes:
         if not self._inside:
