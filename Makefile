@@ -37,7 +37,7 @@ quickstart: install ## watch a small language model get better at text-to-SQL: c
 	$(BIN)/python examples/text_to_sql/quickstart.py
 
 test: install matrix check ## ruff, basedpyright, and every test, the slow real ones included
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10
 
 matrix: install ## make .venvs: each SDK and framework that is tested, in an environment of its own
 	$(BIN)/python tests/matrix/environments.py

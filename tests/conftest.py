@@ -17,6 +17,12 @@ from fake_server import FakeServer
 
 from agentlight_store import Rollout, Span, Store
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow ones first: of two workers, neither is left with minutes of a real vLLM when the other has nothing to do."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 INJECT = Path(__file__).parents[1] / "agentlight_run" / "agentlight_run" / "inject"
 
 
