@@ -11,7 +11,17 @@ from conftest import AgentRun, RunAgent
 from fake_server import FakeServer
 from networks import Proxy, private_ca
 
-LIBRARIES = ("httpx", "httpx2", "httpx_async", "requests", "urllib3", "aiohttp", "http_client", "urllib")
+LIBRARIES = (
+    "httpx",
+    "httpx2",
+    "httpx_async",
+    "requests",
+    "urllib3",
+    "aiohttp",
+    "aiohttp_session",
+    "http_client",
+    "urllib",
+)
 
 # One whole call and one streamed one over a library; the agent's own trust and proxy; prints what it got.
 AGENT = """
@@ -67,6 +77,17 @@ def aiohttp():
             for stream in (False, True):
                 how = {"proxy": proxy} if proxy else {}
                 async with session.post(url, json=body(stream), headers=HEADERS, ssl=context, **how) as reply:
+                    seen.append((reply.status, await reply.text(), str(reply.url)))
+    asyncio.run(main())
+
+def aiohttp_session():
+    import aiohttp
+    async def main():
+        connector = aiohttp.TCPConnector(ssl=context)
+        how = {"connector": connector, "proxy": proxy, "headers": HEADERS, "raise_for_status": True}
+        async with aiohttp.ClientSession(cookies={"ticket": "1"}, **how) as session:
+            for stream in (False, True):
+                async with session.post(url, json=body(stream)) as reply:
                     seen.append((reply.status, await reply.text(), str(reply.url)))
     asyncio.run(main())
 
@@ -177,6 +198,43 @@ def test_the_agent_sees_where_a_redirected_reply_came_from(
     server.switches.redirect = True
     captured = compared(run_agent, server, library, server.url, "", "", "")
     assert all("/moved/" in url for _, _, url in captured.result)
+
+
+@pytest.mark.parametrize("library", ["httpx", "requests", "aiohttp"])
+def test_a_session_s_cookies_go_with_our_question(run_agent: RunAgent, server: FakeServer, library: str) -> None:
+    """A gateway that wants its cookie; what it sets in reply to our question is not the agent's."""
+    own: Any = server.RequestHandlerClass
+
+    class Handler(own):
+        def do_GET(self) -> None:
+            if "ticket=1" in (self.headers.get("Cookie") or ""):
+                return super().do_GET()
+            self._send(self._received(), 401, b"", set_cookie="asked=1")
+
+    server.RequestHandlerClass = Handler  # type: ignore[assignment]
+    agent = """
+    import asyncio, json, sys
+    library, url = sys.argv[1], sys.argv[2] + "/chat/completions"
+    body = {"model": "smol", "messages": [{"role": "user", "content": "hi"}]}
+    async def main():
+        import aiohttp
+        jar = aiohttp.CookieJar(unsafe=True)  # else none are kept for 127.0.0.1
+        async with aiohttp.ClientSession(cookies={"ticket": "1"}, cookie_jar=jar) as session:
+            await (await session.post(url, json=body)).read()
+            return [cookie.key for cookie in session.cookie_jar]
+    if library == "aiohttp":
+        names = asyncio.run(main())
+    else:
+        import httpx, requests
+        session = httpx.Client() if library == "httpx" else requests.Session()
+        session.cookies.set("ticket", "1")
+        session.post(url, json=body)
+        names = list(session.cookies.keys())
+    print(json.dumps(names))
+    """
+    run = run_agent(agent, library, server.url)
+    assert run.result == ["ticket"]
+    assert [span.trainable for span in run.spans] == [True], [span.reason for span in run.spans]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -29,8 +29,8 @@ DOORS = re.compile(
         _wire | patch\.<locals>.*  # the function in the place of the library's
         | _?(Async)?Wire\.(begin|end|send|read|replace|watch|raised_for|_raise_for)
         | _?(Async)?Wire\.(_request|_outgoing|_restored|_change_headers)
-        | _watched_\w+\.<locals>\.Watched.* | _Stream\..* | _File\..*  # the reply's bytes
-        | _is_preloaded | _NoProtocol\..*
+        | _?watched_\w+\.<locals>\.Watched.* | _Stream\..* | _File\..*  # the reply's bytes
+        | _is_preloaded | holding | _NoProtocol\..*
       )
     )""",
     re.VERBOSE,

@@ -17,6 +17,7 @@ from agentlight_instrumentation.guard import Guarded
 from agentlight_instrumentation.recognise import recognise
 from agentlight_instrumentation.routing import Edit
 from agentlight_instrumentation.servers import QUESTION, origin
+from agentlight_instrumentation.transports._aiohttp_reader import holding, watched_reader
 
 _patched: WeakSet[Any] = WeakSet()  # a reloaded library still has its old classes
 # What the agent passes for its own server, and a policy is not to get.
@@ -30,7 +31,7 @@ def patch(library: ModuleType) -> None:
     if library.ClientSession in _patched:
         return
     _patched.add(library.ClientSession)
-    reader = _watched_reader(library)
+    reader = watched_reader(library)
 
     async def request(wrapped: Any, session: Any, args: Any, kwargs: Any) -> Any:
         wire = _wire(library, reader, wrapped, session, *args, **kwargs)
@@ -154,10 +155,7 @@ class _Wire:
         return response.status, response.headers.get("content-type", ""), unread
 
     def replace(self, response: Any, body: bytes) -> Any:
-        content = self._library.StreamReader(_NoProtocol(), 1 << 30, loop=response.content._loop)
-        content.feed_data(body)
-        content.feed_eof()
-        response.content = content
+        response.content = holding(self._library, body, response.content._loop)
         changes = {"content-length": str(len(body))} if "content-length" in response.headers else {}
         self._change_headers(response, changes)
         return self.watch(response)
@@ -206,6 +204,8 @@ class _Wire:
         kwargs = {name: value for name, value in self._kwargs.items() if name not in own}
         kwargs["raise_for_status"] = False
         is_agents = method == "POST"
+        if here and not is_agents:
+            kwargs |= self._of_the_session(edit.url)
         bare = session if here and is_agents else self._library.ClientSession(
             connector=session._connector, connector_owner=False, cookie_jar=self._library.DummyCookieJar(),
             timeout=session._timeout, trust_env=session._trust_env, response_class=session._response_class,
@@ -220,80 +220,17 @@ class _Wire:
             if bare is not session:
                 bare.detach()
 
+    def _of_the_session(self, url: str) -> dict[str, Any]:
+        """What the session adds to a request of the agent's and a bare one does not: its cookies, its proxy."""
+        session, given = self._session, self._kwargs
+        jar = session._cookie_jar.filter_cookies(type(self._url)(url))
+        cookies = {name: cookie.value for name, cookie in jar.items()} | dict(given.get("cookies") or {})
+        proxies = {name: getattr(session, f"_default_{name}", None) for name in ("proxy", "proxy_auth")}
+        return {"cookies": cookies} | {name: given.get(name) or value for name, value in proxies.items()}
+
 
 @cache
 def _default_trust() -> Any:
     import ssl  # only where a policy speaks TLS
 
     return ssl.create_default_context()
-
-
-class _NoProtocol:
-    """The reader below does what has to be done to the connection."""
-
-    def pause_reading(self, *_: object, **__: object) -> None:
-        return
-
-    resume_reading = pause_reading
-
-
-def _watched_reader(library: ModuleType) -> Any:
-    class Watched(library.StreamReader):
-        """Fed by the library's own reader whenever the agent waits for bytes; what passes goes through the exchange."""
-
-        # Not fed by the parser: that holds the library's reader, whose class can neither be changed nor told apart.
-        def __init__(self, inner: Any, exchange: Exchange) -> None:
-            super().__init__(_NoProtocol(), 1 << 30, loop=inner._loop)
-            self._inner, self._exchange = inner, exchange
-
-        async def _wait(self, func_name: str) -> None:
-            try:
-                data = await self._inner.readany()
-            except Exception as error:
-                self._exchange.finish(error)
-                super().set_exception(error)
-                raise
-            self._pass(data)
-
-        def _pass(self, data: bytes) -> None:
-            exchange = self._exchange
-            super().feed_data(exchange.feed(data) if data else exchange.held_back())
-            if not data:
-                exchange.finish()
-                super().feed_eof()
-
-        async def readchunk(self) -> tuple[bytes, bool]:
-            while not self._buffer and not self._eof:
-                data, ends = await self._inner.readchunk()
-                if data or not ends:
-                    self._pass(data)
-                if self._buffer or (ends and not data):
-                    return super().read_nowait(-1), ends
-            return await super().readchunk()
-
-        def read_nowait(self, n: int = -1) -> bytes:
-            if not self._eof and (data := self._inner.read_nowait(-1)):
-                self._pass(data)
-            return super().read_nowait(n)
-
-        def is_eof(self) -> bool:
-            return self._inner.is_eof() and (self._eof or not self._inner._buffer)
-
-        def at_eof(self) -> bool:
-            return not self._buffer and (self._eof or self._inner.at_eof())
-
-        def on_eof(self, callback: Any) -> None:
-            self._inner.on_eof(callback)
-
-        def set_exception(self, exc: Any, *cause: Any) -> None:
-            self._exchange.finish(left_early=True)  # the agent has closed the reply
-            self._inner.set_exception(exc, *cause)
-            super().set_exception(exc, *cause)
-
-        def __del__(self) -> None:
-            if "_exchange" in self.__dict__:
-                self._exchange.finish(left_early=True)
-
-    Watched.__name__ = Watched.__qualname__ = "StreamReader"
-    Watched.__module__ = library.StreamReader.__module__
-    return Watched
