@@ -147,11 +147,14 @@ def _before_sampled(span: Span, last: Node) -> str | None:
 
 
 def _lacks_the_beginning(prompt: bytes, last: Node, agreed: int) -> bool:
-    """True when the prompt goes on with a later part of the completion (an empty thinking block may stand between)."""
+    """True when the prompt goes on with a later part of the completion, perhaps after an empty thinking block.
+
+    What is put in its place is much shorter than what is gone; other tokens for the same text are about as many.
+    """
     rest, sent = last.tokens[agreed:], prompt[agreed : agreed + 64 * TOKEN]
-    for start in range(TOKEN, len(rest), TOKEN):
-        tail = rest[start : start + 8 * TOKEN]
-        if any(sent[at:].startswith(tail) for at in range(0, min(len(sent), 8 * TOKEN), TOKEN)):
+    for gone in range(1, len(rest) // TOKEN):
+        tail = rest[gone * TOKEN : (gone + 8) * TOKEN]
+        if any(sent[put * TOKEN :].startswith(tail) for put in range(min(8, len(sent) // TOKEN)) if gone > 2 * put):
             return True
     return False
 

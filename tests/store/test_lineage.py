@@ -31,6 +31,8 @@ def second(prompt: list[int], *messages: Any) -> Span:
 
 FIRST = call([1, 2], [3, 4, 5], [SYSTEM, QUESTION], "three of them")
 THOUGHT = call([1, 2], [3, 4, 5], [SYSTEM, QUESTION], "<think>count</think>three")
+# Its reasoning went into another field: eight tokens of it, then the reply; the template puts an empty block there.
+SILENT = call([1, 2], [10, 11, 12, 13, 14, 15, 16, 17, 18, 19], [SYSTEM, QUESTION], "three")
 TOOLS = [{"function": {"name": "count", "arguments": '{"of": "cats", "n": 3}'}}]
 RESPACED = [{"function": {"name": "count", "arguments": '{"n":3,"of":"cats"}'}}]
 CALLED = call([1, 2], [3, 4, 5], [SYSTEM, QUESTION], "", TOOLS)
@@ -42,14 +44,27 @@ MORE = {"role": "user", "content": "sure?"}
     [
         (FIRST, second([1, 2, 3, 4, 5, 6], said("three of them"), MORE), None),
         (FIRST, second([1, 2, 3, 7, 8, 6], said("three of them"), MORE), "re-tokenised"),
+        (FIRST, second([1, 2, 8, 5, 6], said("three of them"), MORE), "re-tokenised"),
         (FIRST, second([1, 2, 8, 6], said("four of them"), MORE), "history edited"),
+        (SILENT, second([1, 2, 30, 31, 18, 19, 6], said("three"), MORE), "the template dropped reasoning"),
         (THOUGHT, second([1, 2, 5, 6], said("three"), MORE), "the template dropped reasoning"),
         (THOUGHT, second([1, 2, 9, 6], said("<think>count</think>three"), MORE), "the template dropped reasoning"),
         (CALLED, second([1, 2, 3, 8, 6], said("", tool_calls=RESPACED), MORE), "tool JSON re-serialised"),
         (FIRST, call([1, 8, 9], [7], [SYSTEM, {"role": "user", "content": "bye"}]), None),
         (FIRST, call([1, 2], [7], [SYSTEM, QUESTION]), None),
     ],
-    ids=["extends", "other tokens", "edited reply", "dropped", "dropped by template", "tool", "new", "asked again"],
+    ids=[
+        "extends",
+        "other tokens",
+        "one of two",
+        "edited reply",
+        "dropped behind a parser",
+        "dropped",
+        "dropped by template",
+        "tool",
+        "new",
+        "asked again",
+    ],
 )
 def test_a_break_has_the_name_of_its_cause(first: Span, then: Span, name: str | None) -> None:
     """Prompt [1, 2], completion [3, 4, 5]; then a prompt that extends it, or does not."""
