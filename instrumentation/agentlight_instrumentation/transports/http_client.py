@@ -33,18 +33,20 @@ def patch(library: ModuleType) -> None:
     def is_call(method: str, url: Any) -> bool:
         return method == "POST" and isinstance(url, str) and dialects.find(url.split("?")[0]) is not None
 
+    def guarded(doing: str) -> Any:
+        from agentlight_instrumentation.guard import Guarded
+
+        return Guarded(doing)
+
     @wraps(own_request)
     def request(self: Any, method: str, url: str, body: Any = None, headers: Any = {}, **kwargs: Any) -> None:  # noqa: B006
         self.__dict__.pop(_WIRE, None)
         if body and isinstance(body, READABLE) and is_call(method, url):
-            from agentlight_instrumentation.guard import Guarded
-
             wire = None
-            with Guarded("look at a request"):
+            with guarded("look at a request"):
                 from agentlight_instrumentation.transports._http_client_wire import wire_for
 
-                bound = own_request.__get__(self)
-                wire = wire_for(library, self, bound, url, body, headers, kwargs)
+                wire = wire_for(library, self, own_request.__get__(self), url, body, headers, kwargs)
             if wire is not None:
                 self.__dict__[_WIRE] = wire.begin()
                 return
@@ -63,23 +65,17 @@ def patch(library: ModuleType) -> None:
         self.__dict__.pop(_PARTS, None)
         own_putrequest(self, method, url, *args, **kwargs)
         if is_call(method, url):
-            from agentlight_instrumentation.guard import Guarded
-
-            with Guarded("look at a request"):
+            with guarded("look at a request"):
                 from agentlight_instrumentation.transports._http_client_parts import parts_for
 
-                parts = parts_for(library, self, url)
-                if parts is not None:
-                    self.__dict__[_PARTS] = parts
+                self.__dict__[_PARTS] = parts_for(library, self, url)
 
     @wraps(own_send)
     def send(self: Any, data: Any) -> None:
         parts = self.__dict__.pop(_PARTS, None)  # while it is sent: to connect may send something, too
         if parts is None:
             return own_send(self, data)
-        from agentlight_instrumentation.guard import Guarded
-
-        with Guarded("look at what is sent"):
+        with guarded("look at what is sent"):
             data = parts.keep(data)
         own_send(self, data)
         self.__dict__[_PARTS] = parts
