@@ -17,36 +17,62 @@ NAME = "agentlight_tree"
 
 @dataclass(frozen=True)
 class Run:
-    """Tokens in a row without a fork before them; `prefix` names earlier runs and how much of each is above."""
+    """Tokens in a row without a fork among them; `prefix` names the earlier runs above, each of them whole."""
 
     length: int
-    prefix: tuple[tuple[int, int], ...] = ()
+    prefix: tuple[int, ...] = ()
 
-    def mask(self, dtype: torch.dtype, device: torch.device) -> Tensor | None:
-        """Additive: all of the prefix, and of the run itself what is not later. None where nothing is hidden."""
-        if self.length == 1:
-            return None
-        above = sum(number for _, number in self.prefix)
-        hidden = torch.full((self.length, self.length), torch.finfo(dtype).min, dtype=dtype, device=device).triu(1)
-        return torch.cat([hidden.new_zeros(self.length, above), hidden], 1)[None, None]
+
+@dataclass(frozen=True)
+class Family:
+    """The runs below one prefix, computed together: each sees all of the prefix, and of the family itself alone."""
+
+    members: tuple[int, ...]
+    prefix: tuple[int, ...]
+    mask: Tensor | None  # additive; None where causality says it all
+
+
+def families(runs: Sequence[Run], dtype: torch.dtype, device: torch.device) -> list[Family]:
+    """In the order in which their first members stand."""
+    members: dict[tuple[int, ...], list[int]] = {}
+    for number, run in enumerate(runs):
+        members.setdefault(run.prefix, []).append(number)
+    made = []
+    for prefix, found in members.items():
+        plain = not prefix and len(found) == 1
+        above = sum(runs[number].length for number in prefix)
+        mask = None if plain else _mask(above, [runs[number].length for number in found], dtype, device)
+        made.append(Family(tuple(found), prefix, mask))
+    return made
+
+
+def _mask(above: int, lengths: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """All of the prefix, and of each member what is not later in itself."""
+    hidden = torch.finfo(dtype).min
+    own = torch.full((sum(lengths), sum(lengths)), hidden, dtype=dtype, device=device)
+    start = 0
+    for length in lengths:
+        own[start : start + length, start : start + length] = torch.full_like(own[:length, :length], hidden).triu(1)
+        start += length
+    return torch.cat([own.new_zeros(sum(lengths), above), own], 1)[None, None]
 
 
 # The runs of the pack that is being computed; without them the attention is the ordinary one. A module's
 # variable, because a model hands its own arguments down to its attention, but not all models hand down ours.
 _runs: Sequence[Run] = ()
-_masks: list[Tensor | None] = []
+_families: Sequence[Family] = ()
 
 
 @contextmanager
 def along(runs: Sequence[Run], dtype: torch.dtype, device: str) -> Iterator[None]:
     """Within it, every layer of a model loaded with `attn_implementation=NAME` attends along these runs."""
-    global _runs, _masks
-    outer = _runs, _masks
-    _runs, _masks = runs, [run.mask(dtype, torch.device(device)) if run.prefix else None for run in runs]
+    global _runs, _families
+    outer = _runs, _families
+    _runs, _families = runs, _families if runs is _runs else families(runs, dtype, torch.device(device))
     try:
         yield
     finally:
-        _runs, _masks = outer
+        _runs, _families = outer
 
 
 def tree_attention(
@@ -65,21 +91,21 @@ def tree_attention(
     lengths = [run.length for run in _runs]
     # split() and not slices: the backward of a slice fills a tensor of the whole pack's size with zeros.
     queries, keys, values = (tensor.split(lengths, 2) for tensor in (query, key, value))
-    made = []
-    for run, mask, own_query, own_key, own_value in zip(_runs, _masks, queries, keys, values, strict=True):
-        seen_keys = torch.cat([*(_first(keys[above], number) for above, number in run.prefix), own_key], 2)
-        seen_values = torch.cat([*(_first(values[above], number) for above, number in run.prefix), own_value], 2)
-        causal = not run.prefix and run.length > 1
-        made.append(
-            sdpa_attention_forward(module, own_query, seen_keys, seen_values, mask, dropout, scaling, is_causal=causal)[
-                0
-            ]
-        )
+    made: list[Tensor] = [query] * len(lengths)
+    for family in _families:
+        seen = [*family.prefix, *family.members]
+        (together, _) = sdpa_attention_forward(
+            module, _joined(queries, family.members), _joined(keys, seen), _joined(values, seen), family.mask, dropout,
+            scaling, is_causal=family.mask is None,
+        )  # fmt: skip
+        pieces = together.split([lengths[number] for number in family.members], 1)
+        for number, piece in zip(family.members, pieces, strict=True):
+            made[number] = piece
     return torch.cat(made, 1), None
 
 
-def _first(tensor: Tensor, number: int) -> Tensor:
-    return tensor if tensor.shape[2] == number else tensor[:, :, :number]
+def _joined(tensors: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
+    return tensors[numbers[0]] if len(numbers) == 1 else torch.cat([tensors[number] for number in numbers], 2)
 
 
 AttentionInterface.register(NAME, tree_attention)

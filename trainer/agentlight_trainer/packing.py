@@ -25,7 +25,7 @@ class Pack:
     samples: list[Sample]
     ids_N: Tensor
     positions_N: Tensor
-    runs: list[Run]  # the N in order, cut where a sequence left what was there before
+    runs: list[Run]  # the N in order, cut where a sequence leaves another
     sources_T: Tensor  # the node whose hidden state predicts the token
     targets_T: Tensor
     temperatures_T: Tensor
@@ -44,8 +44,8 @@ class _Tree:
         self.ids: list[int] = []
         self.depths: list[int] = []
         self.children: dict[tuple[int, int], int] = {}
-        self.runs: list[Run] = []
-        self.run_of: list[int] = []  # a node's
+        self.segments: list[tuple[int, dict[int, int]]] = []  # new nodes of a sequence, and how much of others is above
+        self.segment_of: list[int] = []  # a node's
 
     def insert(self, ids: Sequence[int]) -> list[int]:
         """The node of each id, shared as far as the sequence agrees with an earlier one."""
@@ -56,14 +56,34 @@ class _Tree:
                 child = self.children[node, token] = len(self.ids)
                 self.ids.append(token)
                 self.depths.append(depth)
-                self.run_of.append(len(self.runs))
+                self.segment_of.append(len(self.segments))
             nodes.append(child)
             node = child
-        shared = sum(self.run_of[node] < len(self.runs) for node in nodes)
+        shared = sum(self.segment_of[node] < len(self.segments) for node in nodes)
         if shared < len(nodes):
-            above = Counter(self.run_of[node] for node in nodes[:shared])
-            self.runs.append(Run(len(nodes) - shared, tuple(above.items())))
+            above = Counter(self.segment_of[node] for node in nodes[:shared])
+            self.segments.append((len(nodes) - shared, dict(above)))
         return nodes
+
+    def runs(self) -> list[Run]:
+        """The segments, cut wherever another sequence leaves one: so what is above a run is whole runs."""
+        ends = [{length} for length, _ in self.segments]
+        for _, above in self.segments:
+            for segment, number in above.items():
+                ends[segment].add(number)
+        made: list[Run] = []
+        pieces: list[list[tuple[int, int]]] = []  # of a segment: where a piece ends in it, and its run
+        for (_, above), cuts in zip(self.segments, ends, strict=True):
+            prefix = [run for one, number in above.items() for end, run in pieces[one] if end <= number]
+            own: list[tuple[int, int]] = []
+            start = 0
+            for end in sorted(cuts):
+                own.append((end, len(made)))
+                made.append(Run(end - start, tuple(prefix)))
+                prefix.append(len(made) - 1)
+                start = end
+            pieces.append(own)
+        return made
 
 
 def pack_tree(samples: Sequence[Sample], max_tokens: int) -> list[Pack]:
@@ -119,7 +139,7 @@ def _pack(samples: Sequence[Sample]) -> Pack:
         samples=list(samples),
         ids_N=torch.tensor(tree.ids),
         positions_N=torch.tensor(tree.depths),
-        runs=tree.runs,
+        runs=tree.runs(),
         sources_T=joined(sources),
         targets_T=joined(targets),
         temperatures_T=joined(temperatures),
