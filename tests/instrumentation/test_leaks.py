@@ -130,10 +130,10 @@ print(json.dumps(seen))
 def test_a_thousand_calls_and_five_hundred_left_streams_leave_nothing_behind(
     run_agent: RunAgent, server: FakeServer, library: str
 ) -> None:
-    """500 calls and 250 left streams after 500 and 250: as many descriptors, and at most 40 bytes more a call."""
+    """500 calls and 250 left streams after 500 and 250: as many descriptors, and at most 200 bytes more a call."""
     run = run_agent(AGENT, library, server.url, timeout=300)
     assert len(run.spans) == 100 + 2 * 750
     (first_open, first_bytes), (last_open, last_bytes) = run.result
     assert last_open <= first_open + 2  # a connection that is just closing, or kept for the next call
-    assert last_bytes - first_bytes < 750 * 40, f"{(last_bytes - first_bytes) / 750:.0f} bytes a call"
+    assert last_bytes - first_bytes < 750 * 200, f"{(last_bytes - first_bytes) / 750:.0f} bytes a call"
     assert [span.status for span in run.spans].count("ok") >= 1050

@@ -366,7 +366,7 @@ def test_calls_without_ids_are_rendered_only_when_asked(
         dataset.read(replace(config, model=with_tokenizer))
     asked = replace(config, model=with_tokenizer, reconstruct=True)
     data = dataset.read(asked)
-    one = data.trajectories.samples[0]
+    one = max(data.trajectories.samples, key=lambda made: data.rewards[made.rollout_id] or 0)
     assert one.ids.tolist() == [1, 3, 5, 6, 2, 1, 4, 7, 2]
     assert one.ids[one.loss_mask].tolist() == [7, 2]
     assert data.trajectories.unknown == {"no log-probs": 4}
